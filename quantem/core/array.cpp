@@ -1,0 +1,28 @@
+#include "quantem/core/array.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quantem {
+
+Buffer::Buffer(std::uint64_t n_bytes) {
+  const std::uint64_t rounded = (std::max<std::uint64_t>(n_bytes, 1) + 63) / 64 * 64;
+  if (rounded < n_bytes) return;
+  bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
+  if (bytes_) n_bytes_ = n_bytes;
+}
+
+Result<Buffer> allocate_buffer(std::uint64_t n_bytes, std::string_view what) {
+  Buffer buffer(n_bytes);
+  if (!buffer.data())
+    return Error{Code::out_of_memory, std::string(what) + ": " + std::to_string(n_bytes) + " bytes are not available"};
+  return buffer;
+}
+
+Result<Buffer> allocate_zeroed_buffer(std::uint64_t n_bytes, std::string_view what) {
+  QUANTEM_TRY_ASSIGN(buffer, allocate_buffer(n_bytes, what));
+  std::memset(buffer.data(), 0, n_bytes);
+  return buffer;
+}
+
+}  // namespace quantem

@@ -1,0 +1,61 @@
+// Devices and the thread pool.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <vector>
+
+#include "quantem/runtime/device.h"
+#include "quantem/runtime/thread_pool.h"
+
+namespace quantem {
+namespace {
+
+TEST(ThreadPool, EveryIndexOnceForEveryThreadCount) {
+  for (const int threads : {0, 1, 2, 5}) {
+    std::vector<std::atomic<int>> hits(1000);
+    parallel_for(hits.size(), [&](std::uint64_t i) { ++hits[i]; }, threads);
+    for (const auto& h : hits) EXPECT_EQ(h, 1);
+  }
+  parallel_for(0, [](std::uint64_t) { FAIL(); });
+}
+
+TEST(Device, C78_AutomaticIsAnAcceleratorOrAnError) {
+  const auto device = open_device(Backend::automatic);
+  if (list_cuda_devices().devices.empty()) {
+    ASSERT_FALSE(device);
+    EXPECT_EQ(device.error().code, Code::device);
+    EXPECT_NE(device.error().message.find("ask for backend='cpu' by name"), std::string::npos);
+  } else {
+    ASSERT_TRUE(device);
+    EXPECT_EQ(device->backend(), Backend::cuda);
+  }
+}
+
+TEST(Device, M04_AnAbsentDeviceIsAnAnswerWithinASecond) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto list = list_cuda_devices();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  if (list.devices.empty()) {
+    EXPECT_FALSE(list.reason.empty());
+    const auto cuda = open_device(Backend::cuda);
+    ASSERT_FALSE(cuda);
+    EXPECT_EQ(cuda.error().message, "cuda: " + list.reason);
+  }
+}
+
+TEST(Device, CpuOpensByNameAndCountsMemory) {
+  const auto cpu = open_device(Backend::cpu);
+  ASSERT_TRUE(cpu);
+  EXPECT_EQ(cpu->label(), "cpu");
+  EXPECT_GT(cpu->usable_bytes(), 0u);
+  const auto limited = open_device(Backend::cpu, 0, {.memory_limit_bytes = 1000});
+  EXPECT_LE(limited->usable_bytes(), 1000u);
+  EXPECT_FALSE(open_device(Backend::cpu, 1));
+  EXPECT_FALSE(parse_backend("gpu"));
+}
+
+}  // namespace
+}  // namespace quantem
