@@ -1,8 +1,8 @@
 #pragma once
 // Patterns over scan positions, per detector pixel p:
-//   sum[p]  = sum of counts over valid positions                u64, exact (f64 for float sources: double in position order)
-//   mean[p] = double(sum[p]) / double(n[p])                     f64; n[p] = positions where p has a value
-//   max[p]  = largest count over valid positions                working dtype (returned in u32 / i32 / f32 width by HostArray)
+//   sum[p]  = sum of counts over valid positions                u64, exact (f64 for float sources: double in position
+//   order) mean[p] = double(sum[p]) / double(n[p])                     f64; n[p] = positions where p has a value max[p]
+//   = largest count over valid positions                working dtype (returned in u32 / i32 / f32 width by HostArray)
 // Bad pixels are 0 with `valid` cleared. Missing positions and flagged samples take part in nothing.
 
 #include "quantem/core/array.h"
@@ -12,7 +12,8 @@
 
 namespace quantem {
 
-Result<Pattern<std::uint64_t>> sum_pattern(const Volume& volume, const Job& job = {});  // wrong_dtype for signed and float counts
+Result<Pattern<std::uint64_t>> sum_pattern(const Volume& volume,
+                                           const Job& job = {});  // wrong_dtype for signed and float counts
 Result<Pattern<double>> mean_pattern(const Volume& volume, const Job& job = {});
 Result<HostArray> max_pattern(const Volume& volume, const Job& job = {});
 // The same over a set of scan positions. Missing members are skipped and counted; none valid is invalid_argument.
@@ -26,9 +27,9 @@ Result<HostArray> frame(const Volume& volume, Position position);
 // Per position: total (u64), largest count and where (first in flat order), non-zero and saturated pixels.
 struct FrameStatistics {
   Extent scan;
-  std::vector<std::uint64_t> total;     // unsigned counts
+  std::vector<std::uint64_t> total;  // unsigned counts
   std::vector<double> max;
-  std::vector<std::uint32_t> argmax;    // flat pixel
+  std::vector<std::uint32_t> argmax;  // flat pixel
   std::vector<std::uint32_t> n_nonzero, n_saturated;
   BitMask valid;
   double total_min = 0, total_max = 0, total_mean = 0;
