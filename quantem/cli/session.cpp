@@ -1,0 +1,111 @@
+#include "quantem/cli/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ostream>
+
+#include "quantem/cli/parse.h"
+
+namespace quantem::cli {
+namespace {
+
+constexpr std::string_view kPrefix = "QUANTEM_GPU_";
+constexpr std::string_view kKnown[] = {"BACKEND", "DEVICE",    "MEMORY_LIMIT", "WORK_BYTES", "PINNED_BYTES",
+                                       "THREADS", "CACHE_DIR", "PROGRESS",     "LOG",        "TOKEN"};
+
+Result<int> parse_count(std::string_view text, std::string_view name, std::uint64_t low) {
+  QUANTEM_TRY_ASSIGN(value, parse_unsigned(text, name));
+  if (value < low || value > 65536)
+    return Error{Code::invalid_argument, fmt::format("{}: expected {} to 65536, found {}", name, low, value)};
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+std::optional<std::string> Session::variable(const std::string& name) const {
+  const auto found = host_.environment.find(std::string(kPrefix) + name);
+  if (found == host_.environment.end() || found->second.empty()) return std::nullopt;
+  return found->second;
+}
+
+Result<Done> Session::check_environment() {
+  for (const auto& [name, value] : host_.environment) {
+    if (!name.starts_with(kPrefix)) continue;
+    const auto known = std::find(std::begin(kKnown), std::end(kKnown), std::string_view(name).substr(kPrefix.size()));
+    if (known == std::end(kKnown)) warn(name + " is not a variable of this program; it was ignored");
+  }
+  if (const auto v = variable("BACKEND"))
+    if (const auto parsed = parse_backend(*v); !parsed) return with_context("QUANTEM_GPU_BACKEND", parsed.error());
+  if (const auto v = variable("DEVICE")) QUANTEM_TRY(parse_count(*v, "QUANTEM_GPU_DEVICE", 0));
+  if (const auto v = variable("THREADS")) QUANTEM_TRY(parse_count(*v, "QUANTEM_GPU_THREADS", 1));
+  for (const char* name : {"MEMORY_LIMIT", "WORK_BYTES", "PINNED_BYTES"})
+    if (const auto v = variable(name)) QUANTEM_TRY(parse_bytes(*v, std::string(kPrefix) + name));
+  if (const auto v = variable("LOG"); v && *v != "error" && *v != "info" && *v != "debug")
+    return Error{Code::invalid_argument, "QUANTEM_GPU_LOG: expected error, info or debug, found '" + *v + "'"};
+  return Done{};
+}
+
+Result<Done> Session::start(const CommonArguments& common) {
+  quiet_ = common.quiet;
+  QUANTEM_TRY(check_environment());
+  const bool from_option = !common.progress.empty();
+  QUANTEM_TRY_ASSIGN(style, parse_progress(from_option ? common.progress : variable("PROGRESS").value_or("auto"),
+                                           host_.err_is_terminal, from_option ? "--progress" : "QUANTEM_GPU_PROGRESS"));
+  const bool silent = quiet_ && !from_option;
+  progress_.emplace(err_, silent ? ProgressStyle::none : style, host_.terminal_cols);
+  return Done{};
+}
+
+Result<Device> Session::open(const DeviceArguments& device) const {
+  DeviceOptions options;
+  if (const auto v = variable("WORK_BYTES")) {
+    QUANTEM_TRY_ASSIGN(bytes, parse_bytes(*v, "QUANTEM_GPU_WORK_BYTES"));
+    options.work_bytes = bytes;
+  }
+  if (const auto v = variable("PINNED_BYTES")) {
+    QUANTEM_TRY_ASSIGN(bytes, parse_bytes(*v, "QUANTEM_GPU_PINNED_BYTES"));
+    options.pinned_bytes = bytes;
+  }
+  if (const auto limit = device.memory_limit.empty() ? variable("MEMORY_LIMIT") : device.memory_limit) {
+    QUANTEM_TRY_ASSIGN(bytes, parse_bytes(*limit, "--memory-limit"));
+    options.memory_limit_bytes = bytes;
+  }
+  if (!device.threads.empty()) {
+    QUANTEM_TRY_ASSIGN(threads, parse_count(device.threads, "--threads", 1));
+    options.threads = threads;
+    ::setenv("QUANTEM_GPU_THREADS", std::to_string(threads).c_str(), 1);  // for calls that take no device
+  }
+  QUANTEM_TRY_ASSIGN(backend,
+                     parse_backend(device.backend.empty() ? variable("BACKEND").value_or("auto") : device.backend));
+  int index = 0;
+  if (const auto v = device.device.empty() ? variable("DEVICE") : device.device) {
+    QUANTEM_TRY_ASSIGN(parsed, parse_count(*v, device.device.empty() ? "QUANTEM_GPU_DEVICE" : "--device", 0));
+    index = parsed;
+  }
+  auto opened = open_device(backend, index, options);
+  if (!opened && backend == Backend::automatic)
+    return Error{opened.error().code, opened.error().message + " (--backend cpu)"};
+  return opened;
+}
+
+void Session::warn(const std::string& text) {
+  if (std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end()) return;
+  warnings_.push_back(text);
+  say("warning: " + text);
+}
+
+void Session::say(std::string_view text) {
+  end_progress();
+  if (!quiet_) err_ << text << '\n' << std::flush;
+}
+
+Job Session::job() {
+  return {[this](const Progress& progress) {
+            if (progress_) progress_->report(progress);
+          },
+          host_.stop};
+}
+
+}  // namespace quantem::cli

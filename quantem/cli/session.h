@@ -1,0 +1,50 @@
+#pragma once
+// One call of the program: where messages go, what was asked of every verb (environment first, then options), progress,
+// warnings.
+
+#include <iosfwd>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quantem/cli/arguments.h"
+#include "quantem/cli/cli.h"
+#include "quantem/cli/progress.h"
+#include "quantem/core/job.h"
+#include "quantem/core/result.h"
+#include "quantem/runtime/device.h"
+
+namespace quantem::cli {
+
+class Session {
+ public:
+  Session(const CliHost& host, std::ostream& err) : host_(host), err_(err) {}
+
+  // Checks QUANTEM_GPU_* (a bad value is an error naming the variable, an unknown name a warning) and starts progress.
+  Result<Done> start(const CommonArguments& common);
+  // The device that options and environment name. Never the CPU unless it was asked for by name.
+  Result<Device> open(const DeviceArguments& device) const;
+
+  void warn(const std::string& text);  // once; into the answer and onto stderr
+  void say(std::string_view text);     // a line on stderr, unless --quiet
+  [[nodiscard]] Job job();
+  [[nodiscard]] bool cancelled() const { return host_.stop.stop_requested(); }
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  void end_progress() {
+    if (progress_) progress_->close();
+  }
+
+ private:
+  [[nodiscard]] std::optional<std::string> variable(const std::string& name) const;
+  Result<Done> check_environment();
+
+  const CliHost& host_;
+  std::ostream& err_;
+  bool quiet_ = false;
+  std::optional<ProgressPrinter> progress_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace quantem::cli
