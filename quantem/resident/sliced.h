@@ -2,15 +2,14 @@
 // bit-sliced-v1: how an encoded volume lies in memory. docs/formats.md has the layout with a worked example.
 //
 // Flat scan positions are cut into blocks of 512. A block holds one *stream* of 512 non-negative integers for each
-//   pixel            in tile order: 8x8 tiles row-major, pixels row-major inside a tile, tiles cut at the detector's edge
-//   8x8 tile         sum of its valid pixels
-//   32x32 tile       sum of its valid pixels
-//   32x32 tile       two first moments: sum of (row inside the tile * count), then sum of (col inside the tile * count)
+//   pixel            in tile order: 8x8 tiles row-major, pixels row-major inside a tile, tiles cut at the detector's
+//   edge 8x8 tile         sum of its valid pixels 32x32 tile       sum of its valid pixels 32x32 tile       two first
+//   moments: sum of (row inside the tile * count), then sum of (col inside the tile * count)
 // Plane b of a stream is 16 u32 words (64 bytes): bit j of word k is bit b of the value at position 512*B + 32*k + j.
-// w = 1 + the highest plane with 24 or more set bits (0 if none). Planes 0..w-1 are stored; every set bit of a plane >= w is
-// *listed* as u16 `position << 2 | plane << 11`, ordered by plane, then position; a stream that would list more than 255
-// raises w until it does not. Planes above 31 are always stored. value = sum of planes + sum of 1 << plane over listed bits.
-// Positions past the last one, and missing positions, hold 0. Exact for u8, u16 and u32.
+// w = 1 + the highest plane with 24 or more set bits (0 if none). Planes 0..w-1 are stored; every set bit of a plane >=
+// w is *listed* as u16 `position << 2 | plane << 11`, ordered by plane, then position; a stream that would list more
+// than 255 raises w until it does not. Planes above 31 are always stored. value = sum of planes + sum of 1 << plane
+// over listed bits. Positions past the last one, and missing positions, hold 0. Exact for u8, u16 and u32.
 
 #include <cstdint>
 #include <vector>
@@ -28,8 +27,12 @@ inline constexpr std::uint32_t kListThreshold = 24, kMaxListed = 255, kMaxListed
 constexpr std::uint16_t listed_bit(std::uint32_t position, std::uint32_t plane) {
   return static_cast<std::uint16_t>(position << 2 | plane << 11);
 }
-constexpr std::uint32_t listed_position(std::uint16_t e) { return e >> 2 & 511u; }
-constexpr std::uint32_t listed_plane(std::uint16_t e) { return e >> 11; }
+constexpr std::uint32_t listed_position(std::uint16_t e) {
+  return e >> 2 & 511u;
+}
+constexpr std::uint32_t listed_plane(std::uint16_t e) {
+  return e >> 11;
+}
 
 // Which stream is what, for one detector shape.
 struct SlicedLayout {
@@ -73,7 +76,8 @@ struct SlicedBlock {
 struct SlicedStorage {
   SlicedLayout layout;
   std::uint64_t n_positions = 0;
-  // One allocation a block: planes | entry | list_base | list_end | lists, so that a block is finished and sized by one thread.
+  // One allocation a block: planes | entry | list_base | list_end | lists, so that a block is finished and sized by one
+  // thread.
   std::vector<Buffer> block_bytes;
   std::vector<SlicedBlock> blocks;
 

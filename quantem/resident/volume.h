@@ -1,8 +1,7 @@
 #pragma once
-// A Volume is a whole acquisition held in memory, every count exact, in one of several representations. It is immutable:
-// any number of threads may query it at once. A Volume is a cheap handle; copies share the counts.
+// A Volume is a whole acquisition held in memory, every count exact, in one of several representations. It is
+// immutable: any number of threads may query it at once. A Volume is a cheap handle; copies share the counts.
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,7 +24,8 @@ enum class CodecProfile : std::uint8_t { none, bit_sliced_v1 };
 std::string_view representation_name(Representation r);  // "dense", "encoded"
 std::string_view codec_profile_name(CodecProfile p);     // "", "bit-sliced-v1"
 
-// What to do with the value 0xFFFFFFFF of a u32 source: store 0 and leave the sample out of every denominator; count it; refuse.
+// What to do with the value 0xFFFFFFFF of a u32 source: store 0 and leave the sample out of every denominator; count
+// it; refuse.
 enum class Flagged : std::uint8_t { zero, keep, error };
 
 // A sample without a value: position is the flat scan position, pixel the flat detector pixel.
@@ -55,11 +55,11 @@ struct VolumeInfo {
   Shape4 shape;  // after crop and bin
   Dtype dtype = Dtype::u16, source_dtype = Dtype::u16;
   Audit audit;
-  BitMask valid_pixels;     // frame_pixels; a cleared bit is a bad pixel
-  BitMask valid_positions;  // n_positions; a cleared bit is a missing frame
-  std::vector<FlaggedSample> flagged;       // ascending; empty unless the source is u32 or a bin has such a member
-  std::vector<std::uint32_t> valid_count;   // of binned volumes: valid source pixels in each bin; else empty
-  std::uint64_t n_nonfinite_samples = 0;    // f32 only
+  BitMask valid_pixels;                    // frame_pixels; a cleared bit is a bad pixel
+  BitMask valid_positions;                 // n_positions; a cleared bit is a missing frame
+  std::vector<FlaggedSample> flagged;      // ascending; empty unless the source is u32 or a bin has such a member
+  std::vector<std::uint32_t> valid_count;  // of binned volumes: valid source pixels in each bin; else empty
+  std::uint64_t n_nonfinite_samples = 0;   // f32 only
   Calibration calibration;
   std::string metadata_json = "{}";  // scalars of the source as found, and its side file
   Provenance provenance;             // of the load
@@ -76,7 +76,7 @@ class Volume {
   [[nodiscard]] const Audit& audit() const { return info().audit; }
   [[nodiscard]] const BitMask& valid_pixels() const { return info().valid_pixels; }
   [[nodiscard]] const BitMask& valid_positions() const { return info().valid_positions; }
-  [[nodiscard]] const Calibration& calibration() const { return info().calibration; }
+  [[nodiscard]] const Calibration& calibration() const { return calibration_ ? *calibration_ : info().calibration; }
   [[nodiscard]] const Provenance& provenance() const { return info().provenance; }
   [[nodiscard]] const Device& device() const { return state_->device; }
   [[nodiscard]] Representation representation() const;
@@ -88,13 +88,14 @@ class Volume {
   [[nodiscard]] const DenseStorage* dense() const { return state_->dense ? &*state_->dense : nullptr; }
   [[nodiscard]] const SlicedStorage* sliced() const { return state_->sliced ? &*state_->sliced : nullptr; }
 
-  // A copy that shares the counts and carries other calibration.
+  // A copy that shares the counts and carries other calibration (calibration(); info() keeps what was loaded).
   [[nodiscard]] Volume with_calibration(const Calibration& calibration) const;
   // JSON, schema quantem.gpu.4dstem-resident-receipt/v3.
   [[nodiscard]] std::string receipt_json() const;
 
-  // Frees the counts when the last handle goes; afterwards every use of this handle is an error. Idempotent.
-  void close() { closed_ = true; }
+  // Lets go of the counts, which are freed with the last handle. Afterwards check_open() is `closed` and so is every
+  // operation on this handle; the accessors must not be called. Idempotent. Other handles of the same counts stay open.
+  void close() { state_.reset(); }
   [[nodiscard]] Result<Done> check_open() const;
 
  private:
@@ -104,12 +105,13 @@ class Volume {
     std::optional<DenseStorage> dense;
     std::optional<SlicedStorage> sliced;
   };
-  std::shared_ptr<const State> state_;
-  bool closed_ = false;
+  std::shared_ptr<const State> state_;              // null: closed
+  std::shared_ptr<const Calibration> calibration_;  // null: that of the load
 };
 
-// The counts of scan x det, (scan_rows, scan_cols, det_rows, det_cols), in the working dtype, exactly as the source holds them;
-// bad pixels and flagged samples are 0. missing_data when the region has a missing position and `fill` is empty.
+// The counts of scan x det, (scan_rows, scan_cols, det_rows, det_cols), in the working dtype, exactly as the source
+// holds them; bad pixels and flagged samples are 0. missing_data when the region has a missing position and `fill` is
+// empty.
 struct ReadOptions {
   std::optional<double> fill;
   std::uint64_t limit_bytes = std::uint64_t{2'000'000'000};  // a larger result is out_of_memory, with its size
@@ -119,8 +121,8 @@ Result<HostArray> read(const Volume& volume, const Region& scan, const Region& d
 // A volume from counts in memory: shape 4-D, or 3-D with `scan`, or 2-D (one position).
 struct FromArrayOptions {
   std::optional<Extent> scan_shape;
-  Representation representation = Representation::encoded;
-  BitMask valid_pixels, valid_positions;  // empty: all
+  std::optional<Representation> representation;  // unset: encoded for u8 u16 u32, dense for the others
+  BitMask valid_pixels, valid_positions;         // empty: all
   Flagged flagged = Flagged::zero;
   Calibration calibration;
 };
