@@ -2,9 +2,10 @@
 // bit-sliced-v1: how an encoded volume lies in memory. docs/formats.md has the layout with a worked example.
 //
 // Flat scan positions are cut into blocks of 512. A block holds one *stream* of 512 non-negative integers for each
-//   pixel            in tile order: 8x8 tiles row-major, pixels row-major inside a tile, tiles cut at the detector's
-//   edge 8x8 tile         sum of its valid pixels 32x32 tile       sum of its valid pixels 32x32 tile       two first
-//   moments: sum of (row inside the tile * count), then sum of (col inside the tile * count)
+//   pixel        in tile order: 8x8 tiles row-major, pixels row-major inside a tile, tiles cut at the detector's edge
+//   8x8 tile     sum of its valid pixels
+//   32x32 tile   sum of its valid pixels
+//   32x32 tile   two first moments: sum of (row inside the tile * count), then sum of (col inside the tile * count)
 // Plane b of a stream is 16 u32 words (64 bytes): bit j of word k is bit b of the value at position 512*B + 32*k + j.
 // w = 1 + the highest plane with 24 or more set bits (0 if none). Planes 0..w-1 are stored; every set bit of a plane >=
 // w is *listed* as u16 `position << 2 | plane << 11`, ordered by plane, then position; a stream that would list more
