@@ -22,12 +22,21 @@ struct Filter {
 // In the order in which a writer applied them; decoding undoes them last to first.
 using FilterPipeline = std::vector<Filter>;
 
-std::string filter_name(std::uint32_t id);                        // "bitshuffle", "ZFP", "filter 40000"
-Result<Done> check_supported(const FilterPipeline& pipeline);     // unsupported, with number, name and what to do
+std::string filter_name(std::uint32_t id);                     // "bitshuffle", "ZFP", "filter 40000"
+Result<Done> check_supported(const FilterPipeline& pipeline);  // unsupported, with number, name and what to do
 
 // Why a chunk was refused; the words of docs/formats.md.
 enum class ChunkVerdict : std::uint8_t {
-  ok, chunk_truncated, chunk_size, chunk_block_size, chunk_trailing, lz4_truncated, lz4_overrun, lz4_offset, lz4_short, zstd,
+  ok,
+  chunk_truncated,
+  chunk_size,
+  chunk_block_size,
+  chunk_trailing,
+  lz4_truncated,
+  lz4_overrun,
+  lz4_offset,
+  lz4_short,
+  zstd,
   deflate
 };
 struct ChunkFault {
@@ -41,12 +50,14 @@ std::string describe(const ChunkFault& fault);  // "lz4_offset: LZ4 match before
 
 // Scratch memory that calls on one thread share; it grows to what a chunk needs.
 struct DecodeScratch {
-  std::vector<std::byte> a, b;
+  std::vector<std::byte> a, b;    // what lies between two filters
+  std::vector<std::byte> planes;  // one bitshuffle block
 };
 
-// Decodes one stored chunk into exactly out.size() bytes, the elements as the file holds them (its byte order). Bit i of
-// filter_mask set: filter i was not applied to this chunk. Never reads past `stored`, never writes past `out`; on a fault the
-// contents of `out` are unspecified but initialised by the caller's bytes or this call's. Memory: O(out) at most, whatever the bytes claim.
+// Decodes one stored chunk into exactly out.size() bytes, the elements as the file holds them (its byte order). Bit i
+// of filter_mask set: filter i was not applied to this chunk. Never reads past `stored`, never writes past `out`; on a
+// fault the contents of `out` are unspecified but initialised by the caller's bytes or this call's. Memory: O(out) at
+// most, whatever the bytes claim.
 ChunkFault decode_chunk(std::span<const std::byte> stored, const FilterPipeline& pipeline, std::uint32_t filter_mask,
                         std::size_t item_bytes, std::span<std::byte> out, DecodeScratch& scratch);
 
