@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "quantem/resident/intake.h"
+#include "quantem/resident/sliced_cuda.h"
 #include "quantem/resident/sliced_encode.h"
 #include "quantem/resident/volume.h"
 #include "quantem/runtime/scratch_pool.h"
@@ -212,6 +213,11 @@ Result<Volume> take(const Device& device, const ArrayView& a, const Shape4& shap
   info.audit = finish_audit(audit, p.source_identity, a.dtype, info.valid_pixels);
   if (encode) {
     p.steps.push_back({"lossless_storage", false, {{"codec_profile", std::string("bit-sliced-v1")}}});
+    if (device.backend() == Backend::cuda) {
+      QUANTEM_TRY_ASSIGN(context, CudaContext::of(device));
+      QUANTEM_TRY_ASSIGN(uploaded, upload_sliced(*context, intake.sliced));
+      return Volume(std::move(info), device, std::move(uploaded));
+    }
     return Volume(std::move(info), device, std::move(intake.sliced));
   }
   return Volume(std::move(info), device, std::move(intake.dense));

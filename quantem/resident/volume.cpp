@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "quantem/resident/sliced_cuda.h"
+
 namespace quantem {
 namespace {
 
@@ -35,21 +37,27 @@ std::string_view codec_profile_name(CodecProfile p) {
 Volume::Volume(VolumeInfo info, Device device, DenseStorage dense)
     : state_(std::make_shared<const State>(
           State{completed(std::move(info), device, Representation::dense, CodecProfile::none), device, std::move(dense),
-                std::nullopt})) {}
+                std::nullopt, nullptr})) {}
 
 Volume::Volume(VolumeInfo info, Device device, SlicedStorage sliced)
     : state_(std::make_shared<const State>(
           State{completed(std::move(info), device, Representation::encoded, CodecProfile::bit_sliced_v1), device,
-                std::nullopt, std::move(sliced)})) {}
+                std::nullopt, std::move(sliced), nullptr})) {}
+
+Volume::Volume(VolumeInfo info, Device device, std::shared_ptr<const SlicedDevice> sliced)
+    : state_(std::make_shared<const State>(
+          State{completed(std::move(info), device, Representation::encoded, CodecProfile::bit_sliced_v1), device,
+                std::nullopt, std::nullopt, std::move(sliced)})) {}
 
 Representation Volume::representation() const {
-  return state_->sliced ? Representation::encoded : Representation::dense;
+  return state_->dense ? Representation::dense : Representation::encoded;
 }
 CodecProfile Volume::profile() const {
-  return state_->sliced ? CodecProfile::bit_sliced_v1 : CodecProfile::none;
+  return state_->dense ? CodecProfile::none : CodecProfile::bit_sliced_v1;
 }
 
 std::uint64_t Volume::resident_bytes() const {
+  if (state_->sliced_device) return state_->sliced_device->resident_bytes();
   return state_->sliced ? state_->sliced->resident_bytes() : state_->dense->counts.n_bytes();
 }
 

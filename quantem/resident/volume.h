@@ -50,6 +50,8 @@ struct DenseStorage {
   Buffer counts;  // n_values * item_bytes
 };
 
+struct SlicedDevice;  // resident/sliced_cuda.h
+
 // Everything that is known of a volume besides its counts.
 struct VolumeInfo {
   Shape4 shape;  // after crop and bin
@@ -69,6 +71,7 @@ class Volume {
  public:
   Volume(VolumeInfo info, Device device, DenseStorage dense);
   Volume(VolumeInfo info, Device device, SlicedStorage sliced);
+  Volume(VolumeInfo info, Device device, std::shared_ptr<const SlicedDevice> sliced);  // counts on a GPU
 
   [[nodiscard]] const VolumeInfo& info() const { return state_->info; }
   [[nodiscard]] const Shape4& shape() const { return info().shape; }
@@ -87,6 +90,7 @@ class Volume {
   // The storage, or null when the volume is of another kind. Only for operations; not a public way to the counts.
   [[nodiscard]] const DenseStorage* dense() const { return state_->dense ? &*state_->dense : nullptr; }
   [[nodiscard]] const SlicedStorage* sliced() const { return state_->sliced ? &*state_->sliced : nullptr; }
+  [[nodiscard]] const SlicedDevice* sliced_device() const { return state_->sliced_device.get(); }
 
   // A copy that shares the counts and carries other calibration (calibration(); info() keeps what was loaded).
   [[nodiscard]] Volume with_calibration(const Calibration& calibration) const;
@@ -104,6 +108,7 @@ class Volume {
     Device device;
     std::optional<DenseStorage> dense;
     std::optional<SlicedStorage> sliced;
+    std::shared_ptr<const SlicedDevice> sliced_device;
   };
   std::shared_ptr<const State> state_;              // null: closed
   std::shared_ptr<const Calibration> calibration_;  // null: that of the load
