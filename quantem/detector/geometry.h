@@ -1,6 +1,6 @@
 #pragma once
-// Detector geometry: which pixels a detector selects. Masks are made once, on the host, in double; backends receive
-// bits, so no two of them can disagree about an edge pixel.
+// Detector geometry: which pixels a detector selects. Masks are made once, on the host, in double; backends receive bits, so
+// no two of them can disagree about an edge pixel.
 
 #include <cstdint>
 #include <limits>
@@ -29,13 +29,11 @@ struct Mask {
 };
 
 // d2 = (i - r0)^2 + (j - c0)^2 in double, every operation rounded separately; a pixel is selected when
-// inner^2 <= d2 <= outer^2: both edges inclusive. 0 <= inner < outer, outer may be +inf, the centre is finite; a
-// detector partly or wholly outside is cut at the edge and may be empty. 192x192, centre (95.5, 95.5): r <= 30 selects
-// 2,828; 30-60 8,476.
+// inner^2 <= d2 <= outer^2: both edges inclusive. 0 <= inner < outer, outer may be +inf, the centre is finite; a detector partly
+// or wholly outside is cut at the edge and may be empty. 192x192, centre (95.5, 95.5): r <= 30 selects 2,828; 30-60 8,476.
 Result<Mask> disk(Point center, double radius_px, Extent det);
 Result<Mask> annulus(Point center, double inner_px, double outer_px, Extent det);
-// (i - r0) sin(a) + (j - c0) cos(a) >= 0 with a = angle_deg: the side to which the direction points (0: +col, 90:
-// +row).
+// (i - r0) sin(a) + (j - c0) cos(a) >= 0 with a = angle_deg: the side to which the direction points (0: +col, 90: +row).
 Result<Mask> half_plane(Point center, double angle_deg, Extent det);
 Result<Mask> rectangle(const Region& region, Extent det);
 // Pixels whose centre lies inside the polygon (even-odd rule; a centre on an edge belongs to it).
@@ -44,8 +42,8 @@ Result<Mask> mask_from(std::span<const std::uint8_t> zeros_and_ones, Extent det)
 Mask all_pixels(Extent det);
 
 // Fixed-point weights: e the smallest integer with max|w| <= 2^e, step = 2^(e - 15), q = rint(w / step), |q| <= 32768.
-// A weighted sum is f32(step * double(sum of q * I)), the sum exact in 64 bits. Weights that are multiples of step are
-// exact; otherwise |q * step - w| <= 2^(e - 16).
+// A weighted sum is f32(step * double(sum of q * I)), the sum exact in 64 bits. Weights that are multiples of step are exact;
+// otherwise |q * step - w| <= 2^(e - 16).
 struct Weights {
   Extent det;
   double step = 1;

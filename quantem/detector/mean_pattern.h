@@ -1,8 +1,8 @@
 #pragma once
 // Patterns over scan positions, per detector pixel p:
-//   sum[p]  = sum of counts over valid positions                u64, exact (f64 for float sources: double in position
-//   order) mean[p] = double(sum[p]) / double(n[p])                     f64; n[p] = positions where p has a value max[p]
-//   = largest count over valid positions                working dtype (returned in u32 / i32 / f32 width by HostArray)
+//   sum[p]  = sum of counts over valid positions                u64, exact (f64 for float sources: double in position order)
+//   mean[p] = double(sum[p]) / double(n[p])                     f64; n[p] = positions where p has a value
+//   max[p]  = largest count over valid positions                working dtype
 // Bad pixels are 0 with `valid` cleared. Missing positions and flagged samples take part in nothing.
 
 #include "quantem/core/array.h"
@@ -34,6 +34,7 @@ struct FrameStatistics {
   BitMask valid;
   double total_min = 0, total_max = 0, total_mean = 0;
   std::uint64_t n_zero_frames = 0, n_missing = 0;
+  std::string path;  // the code that ran
 };
 Result<FrameStatistics> frame_statistics(const Volume& volume, const Job& job = {});
 

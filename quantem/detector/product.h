@@ -1,0 +1,36 @@
+#pragma once
+// What the public functions of this area share: checks of arguments and the provenance of a product.
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "quantem/detector/geometry.h"
+#include "quantem/resident/volume.h"
+
+namespace quantem::detector_detail {
+
+// closed, then invalid_argument "masked_sum: mask is (6, 4), detector is (4, 6)".
+Result<Done> check_selection(const Volume& volume, Extent selection_det, std::uint64_t n, const char* operation);
+
+Provenance product_provenance(const Volume& volume, const char* operation, std::string_view path, Extent output,
+                              Dtype output_dtype, Dtype accumulator_dtype);
+// Which pixels entered: hash and number of `selected` (the mask and the valid pixels), a warning when there is none.
+void record_mask(Provenance& provenance, const Parameters& parameters, const BitMask& selected);
+
+// The largest |count| of the volume.
+double largest_count(const Volume& volume);
+
+// At missing positions: the value without a meaning, and a cleared bit.
+template <class T>
+void mark_missing(const Volume& volume, Image<T>& image) {
+  const BitMask& valid = volume.valid_positions();
+  if (valid.all()) return;
+  constexpr T kNone =
+      std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::max();
+  for (std::uint64_t n = 0; n < valid.count(); ++n)
+    if (!valid[n]) image.values[n] = kNone;
+  image.valid = valid;
+}
+
+}  // namespace quantem::detector_detail
