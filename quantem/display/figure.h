@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "quantem/core/array.h"
+#include "quantem/core/region.h"
 #include "quantem/core/result.h"
 #include "quantem/display/colormap.h"
 #include "quantem/display/rgba.h"
@@ -47,10 +48,12 @@ struct Panel {
   std::string value_unit;         // above the colour bar; show_image takes the image's when empty
   std::optional<PixelStep> step;  // empty: not calibrated, the scale bar counts pixels
   std::vector<Circle> circles;
-  std::uint32_t image_px = 512;  // longest side of the drawn image, at most
+  std::uint32_t image_px =
+      576;  // about the longest side of the drawn image: enlarged to 1.05, reduced above 1.25 of it
   // Filled by show_image and show_vectors.
-  Rgba picture;   // as coloured, alpha 0 where there is no value
-  Extent source;  // the image's extent; picture is smaller when it was reduced
+  Rgba picture;                  // as coloured, alpha 0 where there is no value
+  Extent source;                 // the image's extent; picture is smaller when it was reduced
+  std::uint32_t reduced_by = 1;  // image pixels along a side of a picture pixel
   std::uint64_t n_without_value = 0;
   std::optional<Window> window;  // of the colour bar
   std::string colormap;
@@ -79,15 +82,25 @@ std::string pretty_unit(std::string_view unit);
 // `spacing_px` apart, inside [lo, hi].
 std::vector<double> nice_ticks(const Window& window, std::uint32_t n_px, std::uint32_t spacing_px);
 
+// What is written beside those values, and the power of ten taken out of all of them ("×10³", or empty), to go with the unit.
+struct TickLabels {
+  std::vector<std::string> texts;
+  std::string factor;
+};
+TickLabels tick_labels(const Window& window, const std::vector<double>& ticks);
+// Three significant digits: "0.0123", "12.3", "1.23×10⁶".
+std::string short_number(double value);
+
 struct FigureStyle {
   Color background{255, 255, 255}, ink{24, 26, 30}, faint{104, 110, 120};
 };
-// Where things were drawn, in picture pixels: {row_start, row_stop, col_start, col_stop}. For tests and for web pages.
+// Where things were drawn, in pixels of the drawing. Empty regions for what is not there. For tests and for web pages.
 struct PanelLayout {
   Region image, scale_bar, color_bar;
 };
 
-Rgba draw_panel(const Panel& panel, const FigureStyle& style = {}, PanelLayout* layout = nullptr);
+// Errors: invalid_argument for a panel that show_image or show_vectors did not fill.
+Result<Rgba> draw_panel(const Panel& panel, const FigureStyle& style = {}, PanelLayout* layout = nullptr);
 
 struct Sheet {
   std::string title;                // one line, large
@@ -95,7 +108,8 @@ struct Sheet {
   std::vector<std::string> footer;  // lines at the bottom: evidence, warnings, provenance
   std::uint32_t columns = 0;        // 0: chosen so that the sheet is wider than high
 };
-// Errors: invalid_argument when there is no panel.
-Result<Rgba> contact_sheet(std::span<const Panel> panels, const Sheet& sheet, const FigureStyle& style = {});
+// Errors: invalid_argument when there is no panel, or as draw_panel. `layouts` gets one entry a panel.
+Result<Rgba> contact_sheet(std::span<const Panel> panels, const Sheet& sheet, const FigureStyle& style = {},
+                           std::vector<PanelLayout>* layouts = nullptr);
 
 }  // namespace quantem

@@ -28,7 +28,7 @@ struct Face {
   Px ascent, line_height;
 };
 const Face& face(Font font) {
-  static constexpr Face kFaces[] = {{kRegular, 15, 20}, {kBold, 18, 24}, {kTitle, 26, 36}};
+  static constexpr Face kFaces[] = {{kRegular, 18, 24}, {kBold, 22, 29}, {kTitle, 32, 43}};
   return kFaces[static_cast<std::size_t>(font)];
 }
 
@@ -146,7 +146,7 @@ void paste(Rgba& picture, Px row, Px col, const Rgba& what) {
 }
 
 Color hatch(Px row, Px col) {
-  return (row + col) % 8 < 5 ? kNoValue : Color{255, 255, 255};
+  return (row + col) % 8 < 5 ? kNoValue : Color{255, 176, 246};
 }
 
 }  // namespace quantem

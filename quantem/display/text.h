@@ -10,7 +10,7 @@
 
 namespace quantem {
 
-// Antialiased glyphs kept as data (data/font_*.csv): 16 px, bold 19 px, bold 28 px.
+// Antialiased glyphs kept as data (data/font_*.csv): 19 px, bold 23 px, bold 34 px.
 enum class Font : std::uint8_t { regular, bold, title };
 
 // A pixel count on the screen; may be negative or lie outside the picture.
@@ -37,8 +37,8 @@ void draw_circle(Rgba& picture, Point center, double radius_rows, double radius_
                  const ClipBox& clip);
 // Copies, alpha blended.
 void paste(Rgba& picture, Px row, Px col, const Rgba& what);
-// The pattern of pixels without a value: diagonal stripes of magenta and white, by screen position.
+// The pattern of pixels without a value: diagonal stripes of two magentas, by screen position.
 Color hatch(Px row, Px col);
-inline constexpr Color kNoValue{214, 0, 190};
+inline constexpr Color kNoValue{226, 0, 200};
 
 }  // namespace quantem
