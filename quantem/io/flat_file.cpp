@@ -1,0 +1,47 @@
+#include "quantem/io/flat_file.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+namespace quantem {
+
+Result<Container> flat_container(const std::filesystem::path& path, const OpenOptions& options, std::string format) {
+  struct stat s {};
+  if (::stat(path.c_str(), &s) != 0) return Error{Code::io, path.string() + ": no such file, or not readable"};
+  if (!S_ISREG(s.st_mode)) return Error{Code::io, path.string() + ": is not a file"};
+  SourceFile source;
+  source.name = path.filename().string();
+  source.bytes = static_cast<std::uint64_t>(s.st_size);
+  source.mtime_ns = std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec;
+  Container c;
+  c.path = path;
+  c.format = std::move(format);
+  c.files = {path};
+  c.identity = {std::move(source)};
+  c.options = options;
+  return c;
+}
+
+void finish_flat_container(Container& c, const FlatLayout& layout, std::optional<Extent> scan) {
+  const std::uint64_t frame_bytes = layout.det.count() * item_bytes(layout.dtype);
+  Part part;
+  part.dtype = layout.dtype;
+  part.big_endian = layout.big_endian;
+  part.n_frames = layout.n_frames;
+  part.shape = {layout.n_frames, layout.det.rows, layout.det.cols};
+  part.frame_stride_bytes = frame_bytes + layout.gap_bytes;
+  ByteRange range;
+  if (layout.n_frames > 0)
+    range = {layout.offset_bytes, (layout.n_frames - 1) * part.frame_stride_bytes + frame_bytes, 0};
+  part.chunks = {range};
+  c.dtype = layout.dtype;
+  c.shape.det = layout.det;
+  c.n_stored = layout.n_frames;
+  if (c.n_expected == 0) c.n_expected = c.n_stored;
+  c.parts = {std::move(part)};
+  c.valid_pixels = BitMask(layout.det.count(), true);
+  if (scan) c.shape.scan = *scan;
+}
+
+}  // namespace quantem
