@@ -35,13 +35,10 @@ std::uint32_t count_bits(const std::uint32_t* plane) {
   return bits(ones) + 2 * bits(twos) + 4 * bits(fours) + 8 * bits(eights);
 }
 
-struct Cut {
-  std::uint32_t width, n_listed;
-};
 // The smallest width whose planes above are all listable: fewer than kListThreshold bits each, at most kMaxListed
 // together, and nothing above plane kMaxListedPlane.
 template <class CountOf>
-Cut cut_planes(std::uint32_t n_planes, CountOf&& count_of) {
+BlockWriter::Cut cut_planes(std::uint32_t n_planes, CountOf&& count_of) {
   std::uint32_t width = n_planes, n_listed = 0;
   while (width > 0) {
     const std::uint32_t n = count_of(width - 1);
@@ -91,41 +88,46 @@ void BlockWriter::add_stream(const std::uint32_t* planes, std::uint32_t n_planes
   commit(n_planes);
 }
 
+BlockWriter::Cut BlockWriter::cut(std::uint32_t n_planes, const std::uint16_t* set_bits) {
+  return cut_planes(n_planes, [&](std::uint32_t p) { return std::uint32_t{set_bits[p]}; });
+}
+
 void BlockWriter::commit(std::uint32_t n_planes) {
   if (!planes_.data()) return;
   const auto* planes = reinterpret_cast<const std::uint32_t*>(planes_.data() + plane_bytes_);
-  const Cut cut = cut_planes(n_planes, [&](std::uint32_t p) { return count_bits(planes + p * kPlaneWords); });
-  store(planes, cut.width, n_planes, cut.n_listed);
+  store_listing(cut_planes(n_planes, [&](std::uint32_t p) { return count_bits(planes + p * kPlaneWords); }), n_planes);
 }
 
 void BlockWriter::commit(std::uint32_t n_planes, const std::uint16_t* set_bits) {
-  if (!planes_.data()) return;
-  const auto* planes = reinterpret_cast<const std::uint32_t*>(planes_.data() + plane_bytes_);
-  const Cut cut = cut_planes(n_planes, [&](std::uint32_t p) { return std::uint32_t{set_bits[p]}; });
-  store(planes, cut.width, n_planes, cut.n_listed);
+  if (planes_.data()) store_listing(cut(n_planes, set_bits), n_planes);
 }
 
-void BlockWriter::store(const std::uint32_t* planes, std::uint32_t width, std::uint32_t n_planes,
-                        std::uint32_t n_listed) {
-  if (n_added_ >= n_streams_) {
-    ++n_added_;  // finish() refuses
-    return;
-  }
-  const std::uint32_t stream = n_added_++;
-  if (stream % 64 == 0) list_base_[stream / 64] = static_cast<std::uint32_t>(n_lists_);
-  if (lists_.size() < n_lists_ + kMaxListed) lists_.resize(2 * n_lists_ + 4 * kMaxListed);
-  std::uint16_t* out = lists_.data() + n_lists_;
-  for (std::uint32_t p = width, left = n_listed; p < n_planes && left; ++p)
+void BlockWriter::store_listing(const Cut& cut, std::uint32_t n_planes) {
+  const auto* planes = reinterpret_cast<const std::uint32_t*>(planes_.data() + plane_bytes_);
+  std::uint16_t* out = store(cut);
+  for (std::uint32_t p = cut.width, left = cut.n_listed; p < n_planes && left; ++p)
     for (std::uint32_t k = 0; k < kPlaneWords && left; ++k)
       for (std::uint32_t word = planes[p * kPlaneWords + k]; word; word &= word - 1, --left)
         *out++ = listed_bit(32 * k + static_cast<std::uint32_t>(std::countr_zero(word)), p);
-  n_lists_ += n_listed;
+}
+
+std::uint16_t* BlockWriter::store(const Cut& cut) {
+  if (lists_.size() < n_lists_ + kMaxListed + kListSlack) lists_.resize(2 * n_lists_ + 4 * kMaxListed);
+  std::uint16_t* const list = lists_.data() + n_lists_;
+  if (n_added_ >= n_streams_) {
+    ++n_added_;  // finish() refuses
+    return list;
+  }
+  const std::uint32_t stream = n_added_++;
+  if (stream % 64 == 0) list_base_[stream / 64] = static_cast<std::uint32_t>(n_lists_);
+  n_lists_ += cut.n_listed;
   list_end_[stream] = static_cast<std::uint16_t>(n_lists_ - list_base_[stream / 64]);
-  entry_[stream] = static_cast<std::uint32_t>(plane_bytes_) | width;
-  if (plane_bytes_ + std::uint64_t{width} * kPlaneBytes > max_plane_bytes_)
+  entry_[stream] = static_cast<std::uint32_t>(plane_bytes_) | cut.width;
+  if (plane_bytes_ + std::uint64_t{cut.width} * kPlaneBytes > max_plane_bytes_)
     too_large_ = true;  // later streams overwrite this one's planes
   else
-    plane_bytes_ += std::uint64_t{width} * kPlaneBytes;
+    plane_bytes_ += std::uint64_t{cut.width} * kPlaneBytes;
+  return list;
 }
 
 Result<EncodedBlock> BlockWriter::finish() {

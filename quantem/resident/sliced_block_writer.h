@@ -36,12 +36,23 @@ class BlockWriter {
   void commit(std::uint32_t n_planes);
   void commit(std::uint32_t n_planes, const std::uint16_t* set_bits);
 
+  // commit in two steps, for encoders that write lists faster: which planes are stored and how many bits are listed above
+  // them (set_bits is read from the top plane down to the first that is stored), ...
+  struct Cut {
+    std::uint32_t width, n_listed;
+  };
+  static Cut cut(std::uint32_t n_planes, const std::uint16_t* set_bits);
+  // ... then room for the list: the caller writes cut.n_listed entries, ordered by plane, then position, and may overwrite
+  // kListSlack entries past them. Call it when the planes are in place.
+  static constexpr std::size_t kListSlack = 64;
+  [[nodiscard]] std::uint16_t* store(const Cut& cut);
+
   // unsupported when the planes pass 4 GiB, with the ways out; out_of_memory; internal when streams are missing.
   Result<EncodedBlock> finish();
 
  private:
   bool reserve_planes(std::uint64_t n_bytes);
-  void store(const std::uint32_t* planes, std::uint32_t width, std::uint32_t n_planes, std::uint32_t n_listed);
+  void store_listing(const Cut& cut, std::uint32_t n_planes);
 
   std::uint64_t max_plane_bytes_;
   std::uint32_t n_streams_ = 0, n_added_ = 0;
