@@ -97,7 +97,7 @@ void draw_color_bar(Rgba& out, Px top, Px left, const Plan& p, const Panel& pane
     const double t = panel.window->flat() ? 0.5 : panel.window->fraction(p.ticks[i]);
     const Px row = top + std::llround((1 - t) * static_cast<double>(p.image_rows - 1));
     fill_rectangle(out, row, left + kBarWidth + 1, 1, kTickLength, style.ink);
-    const Px text_top = std::clamp(row - 11, top - 8, top + p.image_rows - 16);
+    const Px text_top = std::clamp(row - 11, top - 8, std::max(top - 8, top + p.image_rows - 16));
     draw_text(out, text_top, left + kBarWidth + kTickLength + 5, p.labels.texts[i], Font::regular, style.ink);
   }
 }

@@ -79,8 +79,9 @@ Px ascent(Font font) {
 void blend(Rgba& picture, Px row, Px col, Color color, double coverage) {
   if (row < 0 || col < 0 || row >= picture.extent.rows || col >= picture.extent.cols) return;
   const auto r = static_cast<std::uint64_t>(row), c = static_cast<std::uint64_t>(col);
-  const Color under = picture.at(r, c);
   const double share = coverage * color.a / 255.0;
+  if (share >= 1) return picture.set(r, c, color);
+  const Color under = picture.at(r, c);
   picture.set(r, c, {mix(under.r, color.r, share), mix(under.g, color.g, share), mix(under.b, color.b, share), 255});
 }
 
