@@ -14,6 +14,7 @@
 #include "quantem/core/dtype.h"
 #include "quantem/core/provenance.h"
 #include "quantem/core/shape.h"
+#include "quantem/resident/derived.h"
 #include "quantem/resident/sliced.h"
 #include "quantem/runtime/device.h"
 
@@ -92,6 +93,9 @@ class Volume {
   [[nodiscard]] const SlicedStorage* sliced() const { return state_->sliced ? &*state_->sliced : nullptr; }
   [[nodiscard]] const SlicedDevice* sliced_device() const { return state_->sliced_device.get(); }
 
+  // What operations keep with the counts; see Derived.
+  [[nodiscard]] Derived& derived() const { return *state_->derived; }
+
   // A copy that shares the counts and carries other calibration (calibration(); info() keeps what was loaded).
   [[nodiscard]] Volume with_calibration(const Calibration& calibration) const;
   // JSON, schema quantem.gpu.4dstem-resident-receipt/v3.
@@ -109,6 +113,7 @@ class Volume {
     std::optional<DenseStorage> dense;
     std::optional<SlicedStorage> sliced;
     std::shared_ptr<const SlicedDevice> sliced_device;
+    std::shared_ptr<Derived> derived = std::make_shared<Derived>();
   };
   std::shared_ptr<const State> state_;              // null: closed
   std::shared_ptr<const Calibration> calibration_;  // null: that of the load

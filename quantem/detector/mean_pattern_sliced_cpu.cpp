@@ -1,0 +1,106 @@
+// Sums and maxima over scan positions for each detector pixel, from bit-sliced storage: set bits of plane & positions, counted
+// and weighted by the plane. A part is a range of streams over all blocks, so nothing is merged.
+
+#include <cstring>
+
+#include "quantem/detector/sliced_cpu.h"
+
+namespace quantem::detector_detail {
+namespace {
+
+constexpr std::uint32_t kStreamsPerPart = 512, kWordsPerPlane = kBlockPositions / 64;
+
+// The set's bits as one plane a block; `is_all`: every position is in (so that no mask need be read).
+struct PositionPlanes {
+  std::vector<std::uint64_t> words;  // 8 a block
+  bool is_all;
+  [[nodiscard]] const std::uint64_t* of(std::uint64_t block) const {
+    return is_all ? nullptr : words.data() + block * kWordsPerPlane;
+  }
+  [[nodiscard]] bool none_in(std::uint64_t block) const {
+    if (is_all) return false;
+    const std::uint64_t* w = of(block);
+    return std::all_of(w, w + kWordsPerPlane, [](std::uint64_t x) { return x == 0; });
+  }
+};
+// Missing positions hold 0, so that a sum over all valid positions needs no mask.
+PositionPlanes planes_of(const Volume& volume, const BitMask& positions) {
+  PositionPlanes out{positions.words(), positions == volume.valid_positions()};
+  out.words.resize(volume.sliced()->n_blocks() * kWordsPerPlane);
+  return out;
+}
+
+std::uint64_t n_parts(const SlicedLayout& layout) {
+  return (layout.n_pixels + kStreamsPerPart - 1) / kStreamsPerPart;
+}
+
+// The largest value of a stream over the positions of `in` (not empty): candidates are thinned out from the highest bit down.
+std::uint64_t largest_value(const SlicedBlock& block, std::uint32_t stream, const std::uint64_t* in) {
+  std::uint64_t candidates[kWordsPerPlane], value = 0;
+  std::memcpy(candidates, in, sizeof candidates);
+  const auto thin = [&](const std::uint64_t* plane, std::uint32_t k) {
+    std::uint64_t left[kWordsPerPlane], any = 0;
+    for (std::uint32_t i = 0; i < kWordsPerPlane; ++i) any |= left[i] = candidates[i] & plane[i];
+    if (!any) return;
+    std::memcpy(candidates, left, sizeof left);
+    value |= std::uint64_t{1} << k;
+  };
+  // Planes above 31 are stored, those between the width and 31 are listed, ordered by plane.
+  const std::uint32_t width = block.width(stream);
+  const auto* planes = reinterpret_cast<const std::uint64_t*>(block.stream_planes(stream));
+  const std::uint16_t* first = block.list_begin(stream);
+  for (const std::uint16_t* e = block.list_stop(stream); e > first;) {
+    const std::uint32_t k = listed_plane(e[-1]);
+    std::uint64_t plane[kWordsPerPlane] = {};
+    for (; e > first && listed_plane(e[-1]) == k; --e) {
+      const std::uint32_t at = listed_position(e[-1]);
+      plane[at / 64] |= std::uint64_t{1} << (at % 64);
+    }
+    thin(plane, k);
+  }
+  for (std::uint32_t k = width; k-- > 0;) thin(planes + k * kWordsPerPlane, k);
+  return value;
+}
+
+}  // namespace
+
+DetectorOps::Path pattern_sum_sliced(const Volume& volume, const BitMask& positions, std::span<std::uint64_t> sum,
+                                     const Job& job) {
+  const SlicedStorage& storage = *volume.sliced();
+  const SlicedLayout& layout = storage.layout;
+  const PositionPlanes planes = planes_of(volume, positions);
+  QUANTEM_TRY(sweep(volume, job, "sum_pattern", n_parts(layout), [&](std::uint64_t part) {
+    const auto first = static_cast<std::uint32_t>(part) * kStreamsPerPart;
+    const std::uint32_t stop = std::min(first + kStreamsPerPart, layout.n_pixels);
+    std::uint64_t sums[kStreamsPerPart] = {};
+    for (std::uint64_t b = 0; b < storage.n_blocks(); ++b)
+      if (!planes.none_in(b)) add_stream_sums(storage.blocks[b], first, stop, planes.of(b), sums);
+    for (std::uint32_t s = first; s < stop; ++s) sum[layout.pixel_of_stream[s]] = sums[s - first];
+  }));
+  return std::string_view(planes.is_all ? "cpu_sliced_sum_pattern" : "cpu_sliced_region_sum");
+}
+
+DetectorOps::Path pattern_max_sliced(const Volume& volume, const BitMask& positions, std::span<std::byte> out,
+                                     const Job& job) {
+  const SlicedStorage& storage = *volume.sliced();
+  const SlicedLayout& layout = storage.layout;
+  PositionPlanes planes = planes_of(volume, positions);
+  planes.is_all = false;
+  const std::size_t item = item_bytes(volume.dtype());
+  QUANTEM_TRY(sweep(volume, job, "max_pattern", n_parts(layout), [&](std::uint64_t part) {
+    const auto first = static_cast<std::uint32_t>(part) * kStreamsPerPart;
+    const std::uint32_t stop = std::min(first + kStreamsPerPart, layout.n_pixels);
+    std::uint64_t largest[kStreamsPerPart] = {};
+    for (std::uint64_t b = 0; b < storage.n_blocks(); ++b) {
+      if (planes.none_in(b)) continue;
+      for (std::uint32_t s = first; s < stop; ++s)
+        largest[s - first] = std::max(largest[s - first], largest_value(storage.blocks[b], s, planes.of(b)));
+    }
+    // Little endian: the low bytes of the value are the working dtype's.
+    for (std::uint32_t s = first; s < stop; ++s)
+      std::memcpy(out.data() + layout.pixel_of_stream[s] * item, &largest[s - first], item);
+  }));
+  return std::string_view("cpu_sliced_max_pattern");
+}
+
+}  // namespace quantem::detector_detail

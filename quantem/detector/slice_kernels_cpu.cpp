@@ -1,0 +1,316 @@
+#include "quantem/detector/slice_kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "quantem/detector/slice_kernels_cpu.cpp"
+#include <hwy/foreach_target.h>  // compiles this file once for each SIMD target
+#include <hwy/highway.h>
+
+#ifndef QUANTEM_SLICE_COUNTER
+#define QUANTEM_SLICE_COUNTER
+namespace quantem::detector_detail {
+
+inline constexpr std::uint32_t kWords = kBlockPositions / 64;  // u64 words of a plane
+inline constexpr std::uint32_t kLevels = 64, kAllLevels = kLevels + 4, kQueued = 32;
+
+// A bit-sliced number for each of 512 positions: sum[k] is plane k. Planes to be added wait in the queue of their level (as
+// pointers to where they lie; carries lie in the slots) until 32 are there. Levels past 63 fall away: modulo 2^64.
+struct Counter {
+  alignas(64) std::uint64_t sum[kAllLevels][kWords];
+  alignas(64) std::uint64_t slot[kAllLevels][kQueued][kWords];
+  const std::uint64_t* queue[kAllLevels][kQueued];
+  std::uint32_t n[kAllLevels];
+  std::uint32_t top;  // planes below it may be set
+};
+struct Scratch {
+  Counter plus, minus, line, total, row, col;
+};
+// Memory of one thread, kept for its life.
+inline Scratch& scratch() {
+  thread_local const std::unique_ptr<Scratch> memory = std::make_unique<Scratch>();
+  return *memory;
+}
+alignas(64) inline constexpr std::uint64_t kNoBits[kWords] = {};
+
+}  // namespace quantem::detector_detail
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace quantem::detector_detail::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::CappedTag<std::uint64_t, kWords>;
+using V = hn::Vec<D>;
+
+// sum and carry of three planes; `a` becomes the sum.
+HWY_INLINE V add3(V& a, V b, V c) {
+  const V either = hn::Xor(a, b);
+  const V carry = hn::Or(hn::And(a, b), hn::And(either, c));
+  a = hn::Xor(either, c);
+  return carry;
+}
+
+void add_queue(Counter& c, std::uint32_t level);
+
+HWY_INLINE void add_plane(Counter& c, std::uint32_t level, const std::uint64_t* plane) {
+  c.queue[level][c.n[level]] = plane;
+  if (++c.n[level] == kQueued) add_queue(c, level);
+}
+
+HWY_INLINE bool any_bit(const std::uint64_t* plane) {
+  std::uint64_t any = 0;
+  for (std::uint32_t i = 0; i < kWords; ++i) any |= plane[i];
+  return any != 0;
+}
+
+// A plane that will not stay where it is.
+HWY_INLINE void add_copy(Counter& c, std::uint32_t level, const std::uint64_t* plane) {
+  if (level >= kLevels) return;
+  std::uint64_t* slot = c.slot[level][c.n[level]];
+  if (slot != plane) std::memcpy(slot, plane, kPlaneBytes);
+  add_plane(c, level, slot);
+}
+
+// Two waiting planes or one: a single adder, the carry goes up one level.
+void add_pair(Counter& c, std::uint32_t level) {
+  const D d;
+  const std::uint64_t* x = c.queue[level][0];
+  const std::uint64_t* y = c.n[level] > 1 ? c.queue[level][1] : kNoBits;
+  c.n[level] = 0;
+  alignas(64) std::uint64_t up[kWords];
+  for (std::uint32_t o = 0; o < kWords; o += static_cast<std::uint32_t>(hn::Lanes(d))) {
+    V s = hn::Load(d, c.sum[level] + o);
+    const V carry = add3(s, hn::LoadU(d, x + o), hn::LoadU(d, y + o));
+    hn::Store(s, d, c.sum[level] + o);
+    hn::Store(carry, d, up + o);
+  }
+  c.top = std::max(c.top, level + 1);
+  if (any_bit(up)) add_copy(c, level + 1, up);
+}
+
+// Adds all waiting planes of a level, eight at a time: seven adders, one carry three levels up.
+void add_queue(Counter& c, std::uint32_t level) {
+  if (level >= kLevels) {
+    c.n[level] = 0;
+    return;
+  }
+  const std::uint32_t groups = (c.n[level] + 7) / 8;
+  for (std::uint32_t i = c.n[level]; i < groups * 8; ++i) c.queue[level][i] = kNoBits;
+  c.n[level] = 0;
+  if (c.n[level + 3] + groups > kQueued) add_queue(c, level + 3);
+  const D d;
+  const std::uint32_t first = c.n[level + 3];
+  std::uint64_t(*up)[kWords] = c.slot[level + 3] + first;
+  for (std::uint32_t o = 0; o < kWords; o += static_cast<std::uint32_t>(hn::Lanes(d))) {
+    V s1 = hn::Load(d, c.sum[level] + o), s2 = hn::Load(d, c.sum[level + 1] + o),
+      s4 = hn::Load(d, c.sum[level + 2] + o);
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      const std::uint64_t* const* x = c.queue[level] + 8 * g;
+      const V two0 = add3(s1, hn::LoadU(d, x[0] + o), hn::LoadU(d, x[1] + o));
+      const V two1 = add3(s1, hn::LoadU(d, x[2] + o), hn::LoadU(d, x[3] + o));
+      const V four0 = add3(s2, two0, two1);
+      const V two2 = add3(s1, hn::LoadU(d, x[4] + o), hn::LoadU(d, x[5] + o));
+      const V two3 = add3(s1, hn::LoadU(d, x[6] + o), hn::LoadU(d, x[7] + o));
+      const V four1 = add3(s2, two2, two3);
+      hn::Store(add3(s4, four0, four1), d, up[g] + o);
+    }
+    hn::Store(s1, d, c.sum[level] + o);
+    hn::Store(s2, d, c.sum[level + 1] + o);
+    hn::Store(s4, d, c.sum[level + 2] + o);
+  }
+  c.top = std::max(c.top, level + 3);
+  // Carries without a bit are dropped; the others move up so that slot and place in the queue agree.
+  for (std::uint32_t g = 0; g < groups; ++g)
+    if (any_bit(up[g])) add_copy(c, level + 3, up[g]);
+}
+
+void start(Counter& c) {
+  std::memset(c.sum, 0, c.top * sizeof c.sum[0]);
+  c.top = 0;
+}
+
+// Nothing waits any more; returns the number of planes.
+std::uint32_t finish(Counter& c) {
+  for (std::uint32_t level = 0; level < kLevels; ++level) {
+    while (c.n[level]) c.n[level] <= 2 ? add_pair(c, level) : add_queue(c, level);
+  }
+  for (std::uint32_t level = kLevels; level < kAllLevels; ++level) c.n[level] = 0;
+  std::uint32_t n_planes = std::min(c.top, kLevels);
+  while (n_planes && !any_bit(c.sum[n_planes - 1])) --n_planes;
+  return n_planes;
+}
+
+HWY_INLINE void add_planes(Counter& c, const SlicedBlock& block, const SliceRun& run, std::uint32_t shift) {
+  for (std::uint32_t s = run.first; s < run.stop; ++s) {
+    const std::uint32_t width = std::min(block.width(s), kLevels - shift);
+    const auto* plane = reinterpret_cast<const std::uint64_t*>(block.stream_planes(s));
+    for (std::uint32_t k = 0; k < width; ++k) add_plane(c, shift + k, plane + k * kWords);
+  }
+}
+
+HWY_INLINE void add_lists(const SlicedBlock& block, const SliceRun& run, std::uint64_t weight, std::uint64_t* values) {
+  const std::uint16_t* stop = block.list_stop(run.stop - 1);
+  for (const std::uint16_t* e = block.list_begin(run.first); e < stop; ++e)
+    values[listed_position(*e)] += weight << listed_plane(*e);
+}
+
+// Sixteen 32x32 bit transposes side by side: lane k of row i is word k of plane i before, the value of position 32 k + i after.
+template <int kShift>
+HWY_INLINE void transpose_stage(std::uint32_t (*rows)[16], std::uint32_t mask) {
+  const hn::CappedTag<std::uint32_t, 16> d;
+  const auto m = hn::Set(d, mask);
+  for (std::uint32_t k = 0; k < 32; k = (k + kShift + 1) & ~std::uint32_t{kShift})
+    for (std::uint32_t o = 0; o < 16; o += static_cast<std::uint32_t>(hn::Lanes(d))) {
+      const auto lo = hn::Load(d, rows[k] + o), hi = hn::Load(d, rows[k + kShift] + o);
+      const auto swap = hn::And(hn::Xor(hn::ShiftRight<kShift>(lo), hi), m);
+      hn::Store(hn::Xor(lo, hn::ShiftLeft<kShift>(swap)), d, rows[k] + o);
+      hn::Store(hn::Xor(hi, swap), d, rows[k + kShift] + o);
+    }
+}
+
+// values[i] += or -= the counter's number at position i.
+void add_values(const Counter& c, std::uint32_t n_planes, bool minus, std::uint64_t* values) {
+  for (std::uint32_t base = 0; base < n_planes; base += 32) {
+    const std::uint32_t n = std::min(n_planes - base, 32u);
+    alignas(64) std::uint32_t rows[32][16];
+    std::memcpy(rows, c.sum[base], n * sizeof rows[0]);
+    std::memset(rows + n, 0, (32 - n) * sizeof rows[0]);
+    transpose_stage<16>(rows, 0x0000ffffu);
+    transpose_stage<8>(rows, 0x00ff00ffu);
+    transpose_stage<4>(rows, 0x0f0f0f0fu);
+    transpose_stage<2>(rows, 0x33333333u);
+    transpose_stage<1>(rows, 0x55555555u);
+    for (std::uint32_t k = 0; k < 16; ++k)
+      for (std::uint32_t i = 0; i < 32; ++i) {
+        const std::uint64_t v = std::uint64_t{rows[i][k]} << base;
+        values[32 * k + i] += minus ? 0 - v : v;
+      }
+  }
+}
+
+void sum_form(const SlicedBlock& block, const SliceForm& form, std::uint64_t* values) {
+  Scratch& s = scratch();
+  start(s.plus);
+  start(s.minus);
+  std::memset(values, 0, kBlockPositions * sizeof *values);
+  for (const SliceGroup& g : form) {
+    const std::uint64_t weight = std::uint64_t{1} << g.shift;
+    for (const SliceRun& run : g.plus) {
+      add_planes(s.plus, block, run, g.shift);
+      add_lists(block, run, weight, values);
+    }
+    for (const SliceRun& run : g.minus) {
+      add_planes(s.minus, block, run, g.shift);
+      add_lists(block, run, 0 - weight, values);
+    }
+  }
+  add_values(s.plus, finish(s.plus), false, values);
+  add_values(s.minus, finish(s.minus), true, values);
+}
+
+// The sum of a line of pixels, as planes, enters the total and, times its coordinate, its moment.
+void add_line(const SlicedBlock& block, const MomentPixels::Line& line, Counter& sum, Counter* total, Counter& moment) {
+  start(sum);
+  for (const SliceRun& run : line.runs) add_planes(sum, block, run, 0);
+  const std::uint32_t n_planes = finish(sum);
+  for (std::uint32_t k = 0; k < n_planes; ++k) {
+    if (total) add_copy(*total, k, sum.sum[k]);
+    for (std::uint32_t bits = line.coordinate; bits; bits &= bits - 1)
+      add_copy(moment, k + static_cast<std::uint32_t>(std::countr_zero(bits)), sum.sum[k]);
+  }
+}
+
+void add_moments(const SlicedBlock& block, const MomentPixels& pixels, bool minus, std::uint64_t* total,
+                 std::uint64_t* row, std::uint64_t* col) {
+  Scratch& s = scratch();
+  for (Counter* c : {&s.total, &s.row, &s.col}) start(*c);
+  const std::uint64_t one = minus ? ~std::uint64_t{0} : 1;
+  for (const MomentPixels::Line& line : pixels.rows) {
+    add_line(block, line, s.line, &s.total, s.row);
+    for (const SliceRun& run : line.runs) {
+      add_lists(block, run, one, total);
+      add_lists(block, run, one * line.coordinate, row);
+    }
+  }
+  for (const MomentPixels::Line& line : pixels.cols) {
+    add_line(block, line, s.line, nullptr, s.col);
+    for (const SliceRun& run : line.runs) add_lists(block, run, one * line.coordinate, col);
+  }
+  add_values(s.total, finish(s.total), minus, total);
+  add_values(s.row, finish(s.row), minus, row);
+  add_values(s.col, finish(s.col), minus, col);
+}
+
+HWY_INLINE std::uint64_t count_bits(const std::uint64_t* plane, const std::uint64_t* positions) {
+#if HWY_TARGET <= HWY_AVX3_DL
+  const D d;
+  const V v = hn::LoadU(d, plane);
+  return hn::GetLane(hn::SumOfLanes(d, hn::PopulationCount(positions ? hn::And(v, hn::LoadU(d, positions)) : v)));
+#else
+  std::uint64_t n = 0;
+  for (std::uint32_t i = 0; i < kWords; ++i)
+    n += static_cast<std::uint64_t>(std::popcount(positions ? plane[i] & positions[i] : plane[i]));
+  return n;
+#endif
+}
+
+void add_stream_sums(const SlicedBlock& block, std::uint32_t first, std::uint32_t stop, const std::uint64_t* positions,
+                     std::uint64_t* sums) {
+  const std::uint16_t* list = block.list_begin(first);
+  for (std::uint32_t s = first; s < stop; ++s) {
+    const auto* plane = reinterpret_cast<const std::uint64_t*>(block.stream_planes(s));
+    const std::uint32_t width = block.width(s);
+    std::uint64_t sum = 0;
+    for (std::uint32_t k = 0; k < width; ++k) sum += count_bits(plane + k * kWords, positions) << k;
+    const std::uint16_t* list_stop = block.list_stop(s);
+    for (; list < list_stop; ++list) {
+      const std::uint32_t at = listed_position(*list);
+      const std::uint64_t in = positions ? positions[at / 64] >> (at % 64) & 1 : 1;
+      sum += in << listed_plane(*list);
+    }
+    sums[s - first] += sum;
+  }
+}
+
+}  // namespace quantem::detector_detail::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quantem::detector_detail {
+
+HWY_EXPORT(sum_form);
+HWY_EXPORT(add_moments);
+HWY_EXPORT(add_stream_sums);
+
+void sum_form(const SlicedBlock& block, const SliceForm& form, std::uint64_t* values) {
+  HWY_DYNAMIC_DISPATCH(sum_form)(block, form, values);
+}
+void add_moments(const SlicedBlock& block, const MomentPixels& pixels, bool minus, std::uint64_t* total,
+                 std::uint64_t* row, std::uint64_t* col) {
+  HWY_DYNAMIC_DISPATCH(add_moments)(block, pixels, minus, total, row, col);
+}
+void add_stream_sums(const SlicedBlock& block, std::uint32_t first, std::uint32_t stop, const std::uint64_t* positions,
+                     std::uint64_t* sums) {
+  HWY_DYNAMIC_DISPATCH(add_stream_sums)(block, first, stop, positions, sums);
+}
+
+void append_stream(std::vector<SliceRun>& runs, std::uint32_t stream) {
+  if (!runs.empty() && runs.back().stop == stream)
+    ++runs.back().stop;
+  else
+    runs.push_back({stream, stream + 1});
+}
+
+SliceGroup group_of(const MaskPlan& plan, std::uint32_t shift) {
+  SliceGroup g;
+  g.shift = shift;
+  for (const PlanTerm& t : plan.terms) append_stream(t.sign > 0 ? g.plus : g.minus, t.stream);
+  return g;
+}
+
+}  // namespace quantem::detector_detail
+#endif  // HWY_ONCE

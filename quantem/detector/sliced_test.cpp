@@ -1,0 +1,286 @@
+// Every bit-sliced operation against the dense reference, bit for bit, over the same counts; and the planner by itself.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "quantem/detector/masked_sum.h"
+#include "quantem/detector/mean_pattern.h"
+#include "quantem/detector/plan.h"
+#include "quantem/detector/slice_kernels.h"
+#include "quantem/resident/sliced_encode.h"
+
+namespace quantem {
+namespace {
+
+struct Row {
+  Shape4 shape;
+  std::uint32_t seed;
+  double mean;
+  bool bad_pixels, missing;
+};
+constexpr Row kRows[] = {
+    {{{1, 1}, {1, 1}}, 1, 3, false, false},      {{{1, 7}, {7, 9}}, 2, 0.6, true, true},
+    {{{1, 511}, {7, 9}}, 3, 0.6, false, true},   {{{27, 19}, {1, 1}}, 4, 900, false, false},
+    {{{3, 5}, {96, 96}}, 5, 0.3, true, false},   {{{2, 3}, {193, 191}}, 6, 2, true, true},
+    {{{33, 31}, {33, 40}}, 7, 0.2, true, true},  {{{7, 5}, {1, 64}}, 8, 5, false, false},
+    {{{7, 5}, {64, 1}}, 9, 5, true, false},      {{{7, 5}, {13, 11}}, 10, 40, false, true},
+    {{{20, 30}, {40, 24}}, 11, 30, true, false},
+};
+
+// Mostly small counts in a bright middle, some of any size.
+template <class T>
+std::vector<T> counts(const Row& row) {
+  std::mt19937 random(row.seed);
+  std::vector<T> out(row.shape.n_values());
+  for (T& v : out) {
+    const auto r = static_cast<std::uint32_t>(random());
+    const double u = static_cast<double>(random() >> 8) / 16777216.0;
+    v = static_cast<T>(r % 197 == 0 ? random() : static_cast<std::uint32_t>(-row.mean * std::log(1 - u)));
+    if constexpr (std::is_same_v<T, std::uint32_t>)
+      if (v == 0xFFFFFFFFu && r % 2) v = 1;
+  }
+  return out;
+}
+
+struct Twins {
+  Volume dense, sliced;
+};
+template <class T>
+Twins make_volumes(const Row& row) {
+  const std::vector<T> values = counts<T>(row);
+  const ArrayView view{
+      dtype_of<T>(), {row.shape.scan.rows, row.shape.scan.cols, row.shape.det.rows, row.shape.det.cols}, values.data()};
+  FromArrayOptions o;
+  std::mt19937 random(row.seed + 100);
+  if (row.bad_pixels) {
+    o.valid_pixels = BitMask(row.shape.frame_pixels(), true);
+    for (std::uint64_t p = 0; p < row.shape.frame_pixels(); ++p)
+      if (random() % 23 == 0 || p == 0) o.valid_pixels.set(p, false);
+  }
+  if (row.missing) {
+    o.valid_positions = BitMask(row.shape.n_positions(), true);
+    for (std::uint64_t n = 1; n < row.shape.n_positions(); ++n)
+      if (random() % 9 == 0) o.valid_positions.set(n, false);
+  }
+  const Device cpu = *open_device(Backend::cpu);
+  o.representation = Representation::dense;
+  const auto dense = from_array(cpu, view, o);
+  o.representation = Representation::encoded;
+  const auto sliced = from_array(cpu, view, o);
+  EXPECT_TRUE(dense && sliced);
+  return {*dense, *sliced};
+}
+
+template <class T>
+const Twins& volumes(const Row& row) {  // made once for all tests
+  static std::map<std::uint32_t, Twins> made;
+  const auto found = made.find(row.seed);
+  return found != made.end() ? found->second : made.emplace(row.seed, make_volumes<T>(row)).first->second;
+}
+
+std::vector<Mask> masks_of(Extent det) {
+  const Point c{0.45 * (det.rows - 1), 0.55 * (det.cols - 1)};
+  const double r = 0.3 * std::max(det.rows, det.cols) + 0.4;
+  std::vector<Mask> masks{*disk(c, r, det),
+                          *annulus(c, r, 1.7 * r, det),
+                          *annulus(c, r, std::numeric_limits<double>::infinity(), det),
+                          *half_plane(c, 20, det),
+                          all_pixels(det),
+                          *disk({-9999, 0}, 1, det)};
+  Mask noise{det, BitMask(det.count()), {}};
+  for (std::uint64_t p = 0; p < det.count(); ++p) noise.bits.set(p, p * 2654435761u >> 9 & 1);
+  masks.push_back(noise);
+  return masks;
+}
+
+template <class T>
+class Sliced : public testing::Test {};
+using Counts = testing::Types<std::uint8_t, std::uint16_t, std::uint32_t>;
+TYPED_TEST_SUITE(Sliced, Counts);
+
+TYPED_TEST(Sliced, G17_C43_C46_MaskedSumsEqualDense) {
+  for (const Row& row : kRows) {
+    const Twins& v = volumes<TypeParam>(row);
+    const std::vector<Mask> masks = masks_of(row.shape.det);
+    const auto together = masked_sums(v.sliced, masks);
+    ASSERT_TRUE(together);
+    for (std::size_t m = 0; m < masks.size(); ++m) {
+      const auto want = masked_sum_exact(v.dense, masks[m]), got = masked_sum_exact(v.sliced, masks[m]);
+      ASSERT_TRUE(want && got);
+      EXPECT_EQ(got->provenance.path, "cpu_sliced_masked_sum");
+      EXPECT_EQ(want->values, got->values) << "mask " << m << " of " << to_string(row.shape);
+      EXPECT_EQ(want->valid, got->valid);
+      const auto one = masked_sum(v.dense, masks[m]);
+      EXPECT_EQ(std::memcmp(one->values.data(), (*together)[m].values.data(), one->values.size() * 4), 0);
+    }
+  }
+}
+
+TYPED_TEST(Sliced, C53_MomentsEqualDense) {
+  for (const Row& row : kRows) {
+    const Twins& v = volumes<TypeParam>(row);
+    const std::vector<Mask> masks = masks_of(row.shape.det);
+    std::vector<const Mask*> all{nullptr};
+    for (const Mask& m : masks) all.push_back(&m);
+    for (const Mask* m : all) {
+      const auto want = moment_sums(v.dense, m), got = moment_sums(v.sliced, m);
+      ASSERT_TRUE(want && got);
+      EXPECT_EQ(want->total, got->total) << to_string(row.shape);
+      EXPECT_EQ(want->row, got->row) << to_string(row.shape);
+      EXPECT_EQ(want->col, got->col) << to_string(row.shape);
+    }
+    EXPECT_EQ(moment_sums(v.sliced)->path, "cpu_sliced_stored_moments");
+  }
+}
+
+TYPED_TEST(Sliced, C38_WeightedSumsEqualDense) {
+  for (const Row& row : kRows) {
+    const Twins& v = volumes<TypeParam>(row);
+    std::mt19937 random(row.seed);
+    std::vector<double> w(row.shape.frame_pixels());
+    for (double& x : w) x = static_cast<double>(random()) / 4294967296.0 - 0.4;
+    w[0] = 0;
+    const auto weights = weights_from(w, row.shape.det);
+    const auto want = weighted_sum(v.dense, *weights), got = weighted_sum(v.sliced, *weights);
+    ASSERT_TRUE(want && got);
+    EXPECT_EQ(std::memcmp(want->values.data(), got->values.data(), want->values.size() * 4), 0) << to_string(row.shape);
+    const auto m_want = moment_sums_weighted(v.dense, *weights), m_got = moment_sums_weighted(v.sliced, *weights);
+    if (!m_want) {
+      EXPECT_EQ(m_got.error().code, m_want.error().code);
+      continue;
+    }
+    EXPECT_EQ(m_want->row, m_got->row);
+    EXPECT_EQ(m_want->col, m_got->col);
+  }
+}
+
+TYPED_TEST(Sliced, C49_C51_PatternsEqualDense) {
+  for (const Row& row : kRows) {
+    const Twins& v = volumes<TypeParam>(row);
+    EXPECT_EQ(sum_pattern(v.dense)->values, sum_pattern(v.sliced)->values);
+    EXPECT_EQ(mean_pattern(v.dense)->values, mean_pattern(v.sliced)->values);
+    const auto bytes = [](const HostArray& a) {
+      return std::vector<std::uint8_t>(a.as<std::uint8_t>().begin(), a.as<std::uint8_t>().end());
+    };
+    EXPECT_EQ(bytes(*max_pattern(v.dense)), bytes(*max_pattern(v.sliced)));
+    BitMask members(row.shape.n_positions());
+    for (std::uint64_t n = 0; n < members.count(); ++n) members.set(n, n == 0 || (n * 40503 >> 3 & 1));
+    const auto set = scan_set(members, row.shape.scan);
+    EXPECT_EQ(region_sum(v.dense, *set)->values, region_sum(v.sliced, *set)->values) << to_string(row.shape);
+    EXPECT_EQ(region_mean(v.dense, *set)->valid, region_mean(v.sliced, *set)->valid);
+    EXPECT_EQ(bytes(*region_max(v.dense, *set)), bytes(*region_max(v.sliced, *set))) << to_string(row.shape);
+  }
+}
+
+TYPED_TEST(Sliced, C50_C52_FramesAndStatisticsEqualDense) {
+  for (const Row& row : kRows) {
+    const Twins& v = volumes<TypeParam>(row);
+    for (const std::uint64_t n : {std::uint64_t{0}, row.shape.n_positions() / 2, row.shape.n_positions() - 1}) {
+      const Position at{static_cast<std::uint32_t>(n / row.shape.scan.cols),
+                        static_cast<std::uint32_t>(n % row.shape.scan.cols)};
+      const auto want = frame(v.dense, at), got = frame(v.sliced, at);
+      ASSERT_EQ(want.ok(), got.ok());
+      if (!want) continue;
+      ASSERT_EQ(want->buffer.n_bytes(), got->buffer.n_bytes());
+      EXPECT_EQ(std::memcmp(want->buffer.data(), got->buffer.data(), want->buffer.n_bytes()), 0)
+          << to_string(row.shape);
+    }
+    const auto want = frame_statistics(v.dense), got = frame_statistics(v.sliced);
+    EXPECT_EQ(want->total, got->total);
+    EXPECT_EQ(want->max, got->max);
+    EXPECT_EQ(want->argmax, got->argmax) << to_string(row.shape);
+    EXPECT_EQ(want->n_nonzero, got->n_nonzero);
+    EXPECT_EQ(want->n_saturated, got->n_saturated);
+    EXPECT_EQ(want->total_mean, got->total_mean);
+  }
+}
+
+TEST(Sliced, SumsOfU32PassTwoToThe32) {
+  // 192x192 of 2^32 - 2: 158,329,600,868,352 in 48 planes.
+  const std::vector<std::uint32_t> counts(2 * 192 * 192, 0xFFFFFFFEu);
+  FromArrayOptions o;
+  o.representation = Representation::encoded;
+  const auto v = from_array(*open_device(Backend::cpu), {Dtype::u32, {1, 2, 192, 192}, counts.data()}, o);
+  ASSERT_TRUE(v);
+  const std::uint64_t want = 36864 * std::uint64_t{0xFFFFFFFEu};
+  EXPECT_EQ(masked_sum_exact(*v, all_pixels({192, 192}))->values, (std::vector<std::uint64_t>{want, want}));
+  Mask chess = all_pixels({192, 192});
+  for (std::uint64_t p = 0; p < 36864; p += 2) chess.bits.set(p, false);
+  EXPECT_EQ(masked_sum_exact(*v, chess)->values[1], want / 2);
+  EXPECT_EQ(moment_sums(*v)->row[0], 0xFFFFFFFEull * 192 * (191 * 192 / 2));
+}
+
+// What a plan adds up to, pixel by pixel.
+std::vector<int> coverage(const SlicedLayout& layout, const MaskPlan& plan, const BitMask& valid) {
+  std::vector<int> out(layout.n_pixels);
+  const auto add = [&](const Region& r, int sign) {
+    for (std::uint32_t i = r.row_start; i < r.row_stop; ++i)
+      for (std::uint32_t j = r.col_start; j < r.col_stop; ++j)
+        if (valid[std::uint64_t{i} * layout.det.cols + j]) out[i * layout.det.cols + j] += sign;
+  };
+  for (std::size_t k = 0; k < plan.terms.size(); ++k) {
+    const PlanTerm& t = plan.terms[k];
+    if (k) {
+      EXPECT_LT(plan.terms[k - 1].stream, t.stream);
+    }
+    EXPECT_TRUE(t.sign == 1 || t.sign == -1);
+    if (t.stream < layout.n_pixels)
+      out[layout.pixel_of_stream[t.stream]] += t.sign;
+    else if (t.stream < layout.n_pixels + layout.n_tiles8)
+      add(layout.tile8_region(t.stream - layout.n_pixels), t.sign);
+    else
+      add(layout.tile32_region(t.stream - layout.n_pixels - layout.n_tiles8), t.sign);
+  }
+  return out;
+}
+
+StreamCosts even_costs(const SlicedLayout& layout) {
+  const std::vector<float> width(layout.n_streams, 2), listed(layout.n_streams, 0);
+  return stream_costs(width, listed, {});
+}
+
+TEST(Plan, CoversWhatIsAskedAndCostsThePerimeter) {
+  const Extent det{192, 192};
+  const SlicedLayout layout(det);
+  BitMask valid(det.count(), true);
+  valid.set(95 * 192 + 95, false);
+  const Planner planner(layout, even_costs(layout), valid);
+  for (const Mask& m : {*disk({95.5, 95.5}, 30, det), *annulus({95.5, 95.5}, 30, 60, det),
+                        *annulus({95.5, 95.5}, 30, 1e9, det), *half_plane({80, 90}, 20, det), all_pixels(det)}) {
+    const MaskPlan plan = planner.plan(m.bits);
+    const std::vector<int> got = coverage(layout, plan, valid);
+    for (std::uint64_t p = 0; p < det.count(); ++p) {
+      ASSERT_EQ(got[p], valid[p] && m.bits[p]) << p;
+    }
+    double cost = 0;
+    for (const PlanTerm& t : plan.terms) cost += even_costs(layout).of_stream[t.stream];
+    EXPECT_NEAR(plan.cost, cost, 1e-3 * cost + 1e-3);
+  }
+  EXPECT_EQ(planner.plan(all_pixels(det).bits).terms.size(), 36u);
+  // The disc has 2,828 pixels; its plan has less than a third as many streams. The rest of the detector costs little more.
+  EXPECT_LT(planner.plan(disk({95.5, 95.5}, 30, det)->bits).terms.size(), 900u);
+  EXPECT_LT(planner.plan(annulus({95.5, 95.5}, 30.01, 1e9, det)->bits).cost,
+            planner.plan(disk({95.5, 95.5}, 30, det)->bits).cost + 36 * 4);
+}
+
+TEST(Plan, C46_ChangesCoverTheDifference) {
+  const Extent det{61, 75};
+  const SlicedLayout layout(det);
+  const BitMask valid(det.count(), true);
+  const Planner planner(layout, even_costs(layout), valid);
+  const Mask from = *disk({30, 33}, 20, det), to = *disk({31, 35}, 21, det), far = *annulus({10, 60}, 5, 30, det);
+  for (const Mask* next : {&to, &far, &from}) {
+    const std::vector<int> got = coverage(layout, planner.plan_change(from.bits, next->bits), valid);
+    for (std::uint64_t p = 0; p < det.count(); ++p)
+      ASSERT_EQ(got[p], static_cast<int>(next->bits[p]) - static_cast<int>(from.bits[p])) << p;
+  }
+  EXPECT_TRUE(planner.plan_change(from.bits, from.bits).terms.empty());
+  EXPECT_LT(planner.plan_change(from.bits, to.bits).cost, planner.plan(to.bits).cost);
+}
+
+}  // namespace
+}  // namespace quantem
