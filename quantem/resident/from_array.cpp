@@ -132,7 +132,6 @@ class Intake {
     } else {
       to = dense.counts.template as<T>().data() + first * pixels;
     }
-    audits[b].saturation = rules_.saturation;
     for (std::uint64_t i = 0; i < n; ++i) {
       const std::span<T> frame(to + i * pixels, pixels);
       if (!valid_positions_[first + i]) {
@@ -140,7 +139,7 @@ class Intake {
         continue;
       }
       std::memcpy(frame.data(), counts_ + (first + i) * pixels, pixels * sizeof(T));
-      if (const auto marker = take_frame<T>(rules_, frame, first + i, first + i, first + i, audits[b], flagged[b]))
+      if (const auto marker = take_frame<T>(rules_, frame, {first + i, first + i, first + i}, audits[b], flagged[b]))
         return Error{Code::invalid_argument,
                      "from_array: 0xFFFFFFFF (no value) at position " +
                          to_string(Position{static_cast<std::uint32_t>((first + i) / shape_.scan.cols),
@@ -180,15 +179,15 @@ Result<Volume> take(const Device& device, const ArrayView& a, const Shape4& shap
       o.representation.value_or(is_unsigned_count(a.dtype) ? Representation::encoded : Representation::dense) ==
       Representation::encoded;
   Intake<T> intake(shape, static_cast<const T*>(a.data),
-                   {a.dtype, info.valid_pixels, o.flagged, saturation_of(a.dtype, std::nullopt)}, info.valid_positions,
-                   encode);
+                   IntakeRules(info.valid_pixels, o.flagged, saturation_of(a.dtype, std::nullopt)),
+                   info.valid_positions, encode);
   QUANTEM_TRY(intake.run(device.options().threads));
 
   AuditPart audit;
   for (const AuditPart& part : intake.audits) audit.merge(part);
   const bool had_mask = !info.valid_pixels.all();
   const std::uint64_t n_frames = info.valid_positions.n_set();
-  info.flagged = resolve_flagged(intake.flagged, info.valid_positions, n_frames, info.valid_pixels);
+  info.flagged = resolve_flagged(intake.flagged, info.valid_positions, info.valid_pixels);
   audit.n_flagged = info.flagged.size();
   info.n_nonfinite_samples = audit.n_nonfinite;
   Provenance& p = info.provenance;
