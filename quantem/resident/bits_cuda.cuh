@@ -1,0 +1,69 @@
+#pragma once
+// Arithmetic on bit-sliced numbers in registers: plane k of a Sliced holds bit k of 32 numbers. Adding costs two LOP3 a plane.
+
+#include <cstdint>
+
+namespace quantem::bits {
+
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using u64 = std::uint64_t;
+
+template <int N>
+struct Sliced {
+  u32 plane[N];
+};
+
+__device__ __forceinline__ u32 majority(u32 a, u32 b, u32 c) { return (a & b) | (c & (a | b)); }
+
+// a += b << Shift, modulo 2^N. Planes that do not exist are constant zero and cost nothing.
+template <int Shift = 0, int N, int M>
+__device__ __forceinline__ void add(Sliced<N>& a, const Sliced<M>& b) {
+  u32 carry = 0;
+#pragma unroll
+  for (int k = Shift; k < N; ++k) {
+    const u32 x = a.plane[k], y = k - Shift < M ? b.plane[k - Shift < M ? k - Shift : 0] : 0;
+    a.plane[k] = x ^ y ^ carry;
+    carry = majority(x, y, carry);
+  }
+}
+
+// One level of a 32x32 bit transpose: in rows D apart, the upper D bits of each 2D of the first <-> the lower D of the second.
+template <u32 D>
+__device__ __forceinline__ void swap_bits(u32 (&a)[32]) {
+#pragma unroll
+  for (u32 i = 0; i < 16; ++i) {
+    const u32 k = i / D * 2 * D + i % D;
+    if constexpr (D >= 8) {
+      const u32 low = __byte_perm(a[k], a[k + D], D == 16 ? 0x5410 : 0x6240);
+      a[k + D] = __byte_perm(a[k], a[k + D], D == 16 ? 0x7632 : 0x7351);
+      a[k] = low;
+    } else {
+      constexpr u32 m = D == 4 ? 0x0f0f0f0fu : D == 2 ? 0x33333333u : 0x55555555u;
+      const u32 t = ((a[k] >> D) ^ a[k + D]) & m;
+      a[k + D] ^= t;
+      a[k] ^= t << D;
+    }
+  }
+}
+__device__ __forceinline__ void transpose(u32 (&a)[32]) {
+  swap_bits<16>(a);
+  swap_bits<8>(a);
+  swap_bits<4>(a);
+  swap_bits<2>(a);
+  swap_bits<1>(a);
+}
+
+// Sums over the 16 lanes of a half-warp; every lane gets the total. All 32 lanes must be here.
+__device__ __forceinline__ u32 half_warp_sum(u32 v) {
+#pragma unroll
+  for (int d = 8; d; d /= 2) v += __shfl_xor_sync(~0u, v, d);
+  return v;
+}
+// Whether any of the 16 lanes of this thread's half-warp says so.
+__device__ __forceinline__ bool half_warp_any(bool yes) {
+  return __ballot_sync(~0u, yes) & (0xffffu << (threadIdx.x % 32 / 16 * 16));
+}
+
+}  // namespace quantem::bits
