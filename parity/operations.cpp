@@ -112,10 +112,10 @@ std::vector<Output> oracle_weighted_sum(const Truth& t) {
   const std::vector<double> w = weights_of(t.shape.det);
   std::vector<float> image;
   for (std::uint64_t n = 0; n < t.shape.n_positions(); ++n) {
-    std::int64_t eighths = 0;
+    double sum = 0;  // weights and float counts are multiples of 1/8: exact in double
     for (std::uint64_t p = 0; p < w.size(); ++p)
-      if (t.valid_pixels[p]) eighths += static_cast<std::int64_t>(8 * w[p]) * static_cast<std::int64_t>(t.at(n, p));
-    image.push_back(t.valid_positions[n] ? static_cast<float>(static_cast<double>(eighths) / 8) : kNan);
+      if (t.valid_pixels[p]) sum += w[p] * t.at(n, p);
+    image.push_back(t.valid_positions[n] ? static_cast<float>(sum) : kNan);
   }
   return {image};
 }
@@ -362,9 +362,9 @@ const std::vector<Operation>& operations() {
       {"masked_sum_signed", 0, run_masked_sum_signed, oracle_masked_sum_signed, signed_only},
       {"masked_sum", 0, run_masked_sum, oracle_masked_sum, any_dtype},
       {"masked_sums", 0, run_masked_sums, oracle_masked_sum, any_dtype},
-      {"weighted_sum", 0, run_weighted_sum, oracle_weighted_sum, unsigned_only},
+      {"weighted_sum", 0, run_weighted_sum, oracle_weighted_sum, any_dtype},
       {"moment_sums", 0, run_moment_sums, oracle_moment_sums, unsigned_only},
-      {"center_of_mass", 0, run_center_of_mass, oracle_center_of_mass, unsigned_only},
+      {"center_of_mass", 0, run_center_of_mass, oracle_center_of_mass, any_dtype},
       {"sum_pattern", 0, run_sum_pattern, oracle_sum_pattern, unsigned_only},
       {"mean_pattern", 0, run_mean_pattern, oracle_mean_pattern, any_dtype},
       {"max_pattern", 0, run_max_pattern, oracle_max_pattern, any_dtype},
