@@ -18,6 +18,9 @@ namespace quantem::HWY_NAMESPACE {
 std::size_t elements_from_planes_fast(const std::uint8_t*, std::size_t, std::size_t, std::uint8_t*) {
   return 0;
 }
+std::size_t planes_from_elements_fast(const std::uint8_t*, std::size_t, std::size_t, std::uint8_t*) {
+  return 0;
+}
 #else
 namespace {
 
@@ -32,6 +35,13 @@ HWY_INLINE V swap_bits(V x, std::uint64_t mask) {
   const Words64 d;
   const V t = hn::And(hn::Xor(x, hn::ShiftRight<kShift>(x)), hn::Set(d, mask));
   return hn::Xor(x, hn::Xor(t, hn::ShiftLeft<kShift>(t)));
+}
+
+template <class V>
+HWY_INLINE V transpose_bits(V x) {
+  x = swap_bits<7>(x, 0x00aa00aa00aa00aaull);
+  x = swap_bits<14>(x, 0x0000cccc0000ccccull);
+  return swap_bits<28>(x, 0x00000000f0f0f0f0ull);
 }
 
 // Bytes of 128 elements (16 matrices in 8 registers, two each, in order) from 16 bytes of each of 8 planes.
@@ -64,10 +74,31 @@ HWY_INLINE void transpose_128(const std::uint8_t* plane, std::size_t plane_bytes
          out + 4);
   finish(hn::BitCast(d32, hn::InterleaveUpper(d16, h01, h23)), hn::BitCast(d32, hn::InterleaveUpper(d16, h45, h67)),
          out + 6);
-  for (int i = 0; i < 8; ++i) {
-    out[i] = swap_bits<7>(out[i], 0x00aa00aa00aa00aaull);
-    out[i] = swap_bits<14>(out[i], 0x0000cccc0000ccccull);
-    out[i] = swap_bits<28>(out[i], 0x00000000f0f0f0f0ull);
+  for (int i = 0; i < 8; ++i) out[i] = transpose_bits(out[i]);
+}
+
+// The other way: 16 bytes of each of 8 planes from the bytes of 128 elements. An interleave of two registers moves the highest bit of
+// a byte's place into the register number and one bit of the register number into the lowest of its place; four of them turn
+// (register r2 r1 r0, place L p2 p1 p0) into (register p0 p2 p1 of planes, place r2 r1 r0 L of columns).
+template <class V>
+HWY_INLINE void planes_of_128(V v[8], std::uint8_t* plane, std::size_t plane_bytes) {
+  const Bytes d8;
+  hn::VFromD<Bytes> a[8], b[8];
+  for (int i = 0; i < 8; ++i) a[i] = hn::BitCast(d8, transpose_bits(v[i]));
+  const auto stage = [&](const auto* from, auto* to, int bit) {
+    for (int i = 0; i < 8; ++i) {
+      if (i & bit) continue;
+      to[i] = hn::InterleaveLower(d8, from[i], from[i | bit]);
+      to[i | bit] = hn::InterleaveUpper(d8, from[i], from[i | bit]);
+    }
+  };
+  stage(a, b, 4);  // register bit 2 holds L
+  stage(b, a, 2);  // bit 1 holds p2
+  stage(a, b, 1);  // bit 0 holds p1
+  stage(b, a, 4);  // bit 2 holds p0
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::size_t p = (i & 2) << 1 | (i & 1) << 1 | i >> 2;
+    hn::StoreU(a[i], d8, plane + p * plane_bytes);
   }
 }
 
@@ -117,6 +148,50 @@ std::size_t elements_from_planes_fast(const std::uint8_t* planes, std::size_t n_
   }
   return c;
 }
+
+std::size_t planes_from_elements_fast(const std::uint8_t* elements, std::size_t n_columns, std::size_t item_bytes,
+                                      std::uint8_t* planes) {
+  const Bytes d8;
+  const Words32 d32;
+  const Words64 d64;
+  using V = hn::VFromD<Words64>;
+  alignas(16) static constexpr std::uint8_t kSplit2[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
+  alignas(16) static constexpr std::uint8_t kSplit4[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  std::size_t c = 0;
+  for (; c + 16 <= n_columns; c += 16) {
+    const std::uint8_t* from = elements + c * 8 * item_bytes;
+    V byte[4][8];  // byte k of the 128 elements, in order
+    if (item_bytes == 1) {
+      for (int i = 0; i < 8; ++i) byte[0][i] = hn::BitCast(d64, hn::LoadU(d8, from + 16 * i));
+    } else if (item_bytes == 2) {
+      const auto split = hn::Load(d8, kSplit2);
+      for (int i = 0; i < 8; ++i) {
+        const auto a = hn::BitCast(d64, hn::TableLookupBytes(hn::LoadU(d8, from + 32 * i), split));
+        const auto b = hn::BitCast(d64, hn::TableLookupBytes(hn::LoadU(d8, from + 32 * i + 16), split));
+        byte[0][i] = hn::InterleaveLower(d64, a, b);
+        byte[1][i] = hn::InterleaveUpper(d64, a, b);
+      }
+    } else {
+      const auto split = hn::Load(d8, kSplit4);
+      const auto at = [&](int i) {
+        return hn::BitCast(d32, hn::TableLookupBytes(hn::LoadU(d8, from + 16 * i), split));
+      };
+      for (int i = 0; i < 8; ++i) {
+        const auto t0 = at(4 * i), t1 = at(4 * i + 1), t2 = at(4 * i + 2), t3 = at(4 * i + 3);
+        const auto l01 = hn::BitCast(d64, hn::InterleaveLower(d32, t0, t1)),
+                   l23 = hn::BitCast(d64, hn::InterleaveLower(d32, t2, t3));
+        const auto h01 = hn::BitCast(d64, hn::InterleaveUpper(d32, t0, t1)),
+                   h23 = hn::BitCast(d64, hn::InterleaveUpper(d32, t2, t3));
+        byte[0][i] = hn::InterleaveLower(d64, l01, l23);
+        byte[1][i] = hn::InterleaveUpper(d64, l01, l23);
+        byte[2][i] = hn::InterleaveLower(d64, h01, h23);
+        byte[3][i] = hn::InterleaveUpper(d64, h01, h23);
+      }
+    }
+    for (std::size_t k = 0; k < item_bytes; ++k) planes_of_128(byte[k], planes + 8 * k * n_columns + c, n_columns);
+  }
+  return c;
+}
 #endif
 
 }  // namespace quantem::HWY_NAMESPACE
@@ -139,6 +214,7 @@ std::uint64_t transpose_8x8(std::uint64_t x) {
 }  // namespace
 
 HWY_EXPORT(elements_from_planes_fast);
+HWY_EXPORT(planes_from_elements_fast);
 
 void elements_from_planes(std::span<const std::byte> planes, std::size_t item_bytes, std::span<std::byte> elements) {
   const auto* from = reinterpret_cast<const std::uint8_t*>(planes.data());
@@ -161,9 +237,12 @@ void planes_from_elements(std::span<const std::byte> elements, std::size_t item_
   const auto* from = reinterpret_cast<const std::uint8_t*>(elements.data());
   auto* to = reinterpret_cast<std::uint8_t*>(planes.data());
   const std::size_t n_columns = elements.size() / item_bytes / 8;
+  std::size_t done = 0;
+  if (item_bytes == 1 || item_bytes == 2 || item_bytes == 4)
+    done = HWY_DYNAMIC_DISPATCH(planes_from_elements_fast)(from, n_columns, item_bytes, to);
   for (std::size_t k = 0; k < item_bytes; ++k) {
     std::uint8_t* plane = to + 8 * k * n_columns;
-    for (std::size_t c = 0; c < n_columns; ++c) {
+    for (std::size_t c = done; c < n_columns; ++c) {
       std::uint64_t x = 0;
       for (unsigned e = 0; e < 8; ++e) x |= std::uint64_t{from[(8 * c + e) * item_bytes + k]} << (8 * e);
       x = transpose_8x8(x);

@@ -16,7 +16,9 @@
 #include <numeric>
 #include <random>
 
+#include "quantem/io/bitshuffle.h"
 #include "quantem/io/bslz4_planes.h"
+#include "quantem/io/save.h"
 
 namespace quantem {
 namespace {
@@ -279,6 +281,24 @@ TEST(Filters, L16_SmallFramesOfEverySizeAndType) {
   }
 }
 
+TEST(Filters, L16_OwnEncoderRoundTrip) {
+  for (const std::size_t s : {1u, 2u, 4u}) {
+    for (const std::size_t n :
+         {std::size_t{1}, std::size_t{7}, std::size_t{8}, std::size_t{36864}, std::size_t{743} * 647}) {
+      const Bytes truth = sparse_counts(n, s, 9);
+      Bytes stored, out(truth.size());
+      encode_bslz4_chunk(truth, s, stored);
+      const ChunkFault fault = decode(stored, {bitshuffle_filter(s, 2)}, s, out);
+      EXPECT_TRUE(fault.ok()) << describe(fault);
+      EXPECT_TRUE(out == truth) << s << " " << n;
+    }
+  }
+  const Bytes twelve = elements(12, 2, [](std::size_t i) { return i; });
+  Bytes stored;
+  encode_bslz4_chunk(twelve, 2, stored);
+  EXPECT_EQ(stored, bitshuffle_chunk(twelve, 2, 2));
+}
+
 TEST(Filters, L18_PlainLz4HasItsOwnFraming) {
   std::mt19937 rng(3);
   for (int k = 0; k < 4; ++k) {
@@ -364,6 +384,20 @@ TEST(Filters, L15_L22_UnsupportedIsRefusedByNumberAndName) {
   EXPECT_NE(code.error().message.find("compressor code 7"), std::string::npos);
   EXPECT_EQ(filter_name(40000), "filter 40000");
   EXPECT_EQ(filter_name(32008), "bitshuffle");
+}
+
+TEST(Planes, BothWaysByTheDefinition) {
+  std::mt19937 rng(11);
+  for (const std::size_t s : {1u, 2u, 3u, 4u, 8u}) {
+    for (const std::size_t m : {8u, 120u, 128u, 136u, 904u, 2048u, 4096u}) {
+      const Bytes truth = elements(m, s, [&](std::size_t) { return rng() ^ std::uint64_t{rng()} << 32; });
+      Bytes planes(truth.size()), back(truth.size());
+      planes_from_elements(truth, s, planes);
+      EXPECT_TRUE(planes == planes_by_definition(truth, s)) << s << " " << m;
+      elements_from_planes(planes, s, back);
+      EXPECT_TRUE(back == truth) << s << " " << m;
+    }
+  }
 }
 
 TEST(Planes, LiesWhereTheCallerSaysAndNowhereElse) {
