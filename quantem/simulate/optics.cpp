@@ -156,7 +156,7 @@ double chi(double k_row, double k_col, double wavelength_A, const Aberrations& a
 }
 
 double Probe0::aperture(double k_row, double k_col) const {
-  const double angle = wavelength_A * std::hypot(k_row, k_col);
+  const double angle = wavelength_A * std::sqrt(k_row * k_row + k_col * k_col);
   if (edge_rad == 0) return angle <= semiangle_rad ? 1 : 0;
   return std::clamp((semiangle_rad - angle) / edge_rad + 0.5, 0.0, 1.0);
 }

@@ -119,10 +119,8 @@ void wave_at(const Bench& b, const std::vector<Complex>& specimen, Pair k, std::
   }
 }
 
-// Calls take(pixel, intensities over the scan) for every pixel, from many threads.
-template <class Take>
 void for_each_pixel(const Bench& b, const std::vector<double>& phase, int threads, ProgressMeter& meter,
-                    const Take& take) {
+                    const TakePixel& take) {
   const std::uint64_t n = b.scan.count(), n_pixels = b.det.count();
   std::vector<Complex> specimen(n);
   for (std::uint64_t i = 0; i < n; ++i) specimen[i] = std::polar(1.0, phase[i]);
@@ -148,7 +146,7 @@ void for_each_pixel(const Bench& b, const std::vector<double>& phase, int thread
                threads);
 }
 
-std::uint32_t draw_counts(const std::vector<double>& intensity, const SimulateOptions& o, std::uint32_t pixel,
+std::uint32_t draw_counts(std::span<const double> intensity, const SimulateOptions& o, std::uint32_t pixel,
                           std::vector<std::uint32_t>& counts) {
   std::uint32_t largest = 0;
   UniformPair u{};
@@ -167,14 +165,13 @@ std::uint32_t largest_of(Dtype d) {
 Result<Done> fill_counts(const Bench& b, Simulation& s, ProgressMeter& meter) {
   s.counts = PackedCounts(s.shape.n_positions(), static_cast<std::uint32_t>(s.shape.frame_pixels()));
   std::atomic<std::uint32_t> largest{0};
-  for_each_pixel(b, s.phase_rad, s.options.threads, meter,
-                 [&](std::uint32_t pixel, const std::vector<double>& intensity) {
-                   std::vector<std::uint32_t> counts(intensity.size());
-                   const std::uint32_t here = draw_counts(intensity, s.options, pixel, counts);
-                   for (std::uint32_t seen = largest; here > seen && !largest.compare_exchange_weak(seen, here);) {
-                   }
-                   s.counts.set_pixel(pixel, counts);
-                 });
+  for_each_pixel(b, s.phase_rad, s.options.threads, meter, [&](std::uint32_t pixel, std::span<const double> intensity) {
+    std::vector<std::uint32_t> counts(intensity.size());
+    const std::uint32_t here = draw_counts(intensity, s.options, pixel, counts);
+    for (std::uint32_t seen = largest; here > seen && !largest.compare_exchange_weak(seen, here);) {
+    }
+    s.counts.set_pixel(pixel, counts);
+  });
   if (largest > largest_of(s.dtype))
     return Error{Code::invalid_argument,
                  "simulate: a dose of " + std::to_string(s.options.dose) + " gives " + std::to_string(largest.load()) +
@@ -187,11 +184,9 @@ Result<Done> fill_intensities(const Bench& b, Simulation& s, ProgressMeter& mete
   QUANTEM_TRY_ASSIGN(buffer, allocate_buffer(s.shape.n_values() * 4, "simulate"));
   const std::span<float> values = buffer.as<float>();
   const std::uint64_t frame = s.shape.frame_pixels();
-  for_each_pixel(b, s.phase_rad, s.options.threads, meter,
-                 [&](std::uint32_t pixel, const std::vector<double>& intensity) {
-                   for (std::uint64_t i = 0; i < intensity.size(); ++i)
-                     values[i * frame + pixel] = static_cast<float>(intensity[i]);
-                 });
+  for_each_pixel(b, s.phase_rad, s.options.threads, meter, [&](std::uint32_t pixel, std::span<const double> intensity) {
+    for (std::uint64_t i = 0; i < intensity.size(); ++i) values[i * frame + pixel] = static_cast<float>(intensity[i]);
+  });
   s.intensities = std::move(buffer);
   return Done{};
 }
@@ -255,6 +250,19 @@ Result<std::vector<double>> blur_by_probe(const std::vector<double>& phase_rad, 
     return Error{Code::invalid_argument, "blur_by_probe: the phase has " + std::to_string(phase_rad.size()) +
                                              " values, the scan is " + to_string(options.scan)};
   return blur(make_bench(options), phase_rad, options.threads);
+}
+
+Result<Done> simulate_pixels(const SimulateOptions& options, const std::vector<double>& phase_rad,
+                             const TakePixel& take, const Job& job) {
+  QUANTEM_TRY(check(options));
+  if (phase_rad.size() != options.scan.count())
+    return Error{Code::invalid_argument, "simulate_pixels: the phase has " + std::to_string(phase_rad.size()) +
+                                             " values, the scan is " + to_string(options.scan)};
+  ProgressMeter meter(job, "simulate", options.det.count(), "pixels");
+  for_each_pixel(make_bench(options), phase_rad, options.threads, meter, take);
+  if (meter.cancelled()) return meter.cancelled_error("simulate");
+  meter.finish();
+  return Done{};
 }
 
 Result<Simulation> simulate(const SimulateOptions& options, const Job& job) {

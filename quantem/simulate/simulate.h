@@ -11,6 +11,7 @@
 // Errors: invalid_argument for sizes, samplings, doses that are not positive and counts that pass the dtype, by name.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,6 +60,12 @@ struct Simulation {
 };
 
 Result<Simulation> simulate(const SimulateOptions& options, const Job& job = {});
+
+// The same without keeping anything: take(pixel, I over the scan) for every detector pixel, in double, from many threads at once, each
+// pixel once. For counts of one's own making and for sums that need no volume.
+using TakePixel = std::function<void(std::uint32_t pixel, std::span<const double> intensity)>;
+Result<Done> simulate_pixels(const SimulateOptions& options, const std::vector<double>& phase_rad,
+                             const TakePixel& take, const Job& job = {});
 
 // phi convolved with |P|^2, through the sum that the detector's pixels make: OTF(q) = sum over k of psi*(k) psi(k - q) / sum |psi|^2.
 Result<std::vector<double>> blur_by_probe(const std::vector<double>& phase_rad, const SimulateOptions& options);
