@@ -1,0 +1,218 @@
+#include "quantem/io/hdf5_chunks.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace quantem::hdf5 {
+namespace {
+
+constexpr int kMaxDepth = 16;
+constexpr std::size_t kMaxHeaderBlocks = 64;
+constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{1} << 20;
+
+Error damaged(const char* what) {
+  return Error(Code::corrupt_data, std::string("chunk index is damaged: ") + what);
+}
+
+std::optional<LayoutMessage> parse_layout(std::span<const unsigned char> message, std::uint64_t address) {
+  Cursor c(message);
+  const std::uint64_t version = c.take(1), kind = c.take(1);
+  LayoutMessage m;
+  if ((version != 3 && version != 4) || kind > 3) return std::nullopt;
+  m.kind = static_cast<LayoutMessage::Class>(kind);
+  if (kind == 0) {
+    m.bytes = c.take(2);
+    m.address = address + c.at();
+    if (m.bytes > c.left()) return std::nullopt;
+  } else if (kind == 1) {
+    m.address = c.take(8);
+    m.bytes = c.take(8);
+  } else if (kind == 2 && version == 3) {
+    const std::uint64_t n = c.take(1);
+    if (n < 2 || n > 33) return std::nullopt;
+    m.address = c.take(8);
+    for (std::uint64_t i = 0; i + 1 < n; ++i) m.chunk.push_back(c.take(4));
+    m.element_bytes = c.take(4);
+  } else if (kind == 2) {
+    const std::uint64_t flags = c.take(1), n = c.take(1), width = c.take(1);
+    if (n < 2 || n > 33 || width < 1 || width > 8) return std::nullopt;
+    for (std::uint64_t i = 0; i + 1 < n; ++i) m.chunk.push_back(c.take(width));
+    m.element_bytes = c.take(width);
+    const std::uint64_t index = c.take(1);
+    if (index < 1 || index > 5) return std::nullopt;
+    m.index = static_cast<IndexKind>(index);
+    if (m.index == IndexKind::single && (flags & 2)) {
+      m.single_is_filtered = true;
+      m.bytes = c.take(8);
+      m.filter_mask = static_cast<std::uint32_t>(c.take(4));
+    }
+    if (m.index == IndexKind::fixed_array) c.skip(1);
+    if (m.index == IndexKind::extensible_array) c.skip(5);
+    if (m.index == IndexKind::btree_v2) c.skip(6);
+    m.address = c.take(8);
+  }
+  return c.ok() ? std::optional(std::move(m)) : std::nullopt;
+}
+
+struct HeaderBlock {
+  std::uint64_t address, bytes;
+};
+
+// Messages of one block of a version-1 header (8-byte message heads) or a version-2 header (4 or 6 bytes).
+std::optional<LayoutMessage> scan_block(const RawFile& file, HeaderBlock block, int version, bool ordered,
+                                        std::vector<HeaderBlock>& more) {
+  if (block.bytes > kMaxHeaderBytes) return std::nullopt;
+  std::vector<unsigned char> bytes(block.bytes);
+  if (!file.read(block.address, bytes)) return std::nullopt;
+  Cursor c(bytes);
+  const std::size_t head = version == 1 ? 8 : ordered ? 6 : 4;
+  while (c.left() >= head) {
+    const std::uint64_t type = c.take(version == 1 ? 2 : 1), n = c.take(2);
+    c.skip(head - (version == 1 ? 4 : 3));
+    if (n > c.left()) return std::nullopt;
+    const std::span<const unsigned char> message(bytes.data() + c.at(), n);
+    if (type == 8) return parse_layout(message, block.address + c.at());
+    if (type == 16 && n >= 16) {
+      Cursor link(message);
+      const std::uint64_t address = link.take(8), length = link.take(8);
+      more.push_back({address, length});
+    }
+    c.skip(n);
+  }
+  return std::nullopt;
+}
+
+// Version-1 B-tree over the chunks of one dataset.
+class BtreeV1 {
+ public:
+  BtreeV1(const RawFile& file, const ChunkedArray& array, std::vector<ByteRange>& chunks)
+      : file_(file), array_(array), chunks_(chunks), rank_(array.shape.size()), nodes_left_(file.bytes() / 24 + 1) {}
+
+  Result<Done> walk(std::uint64_t address, int parent_level) {
+    if (nodes_left_-- == 0) return damaged("more B-tree nodes than the file can hold");
+    unsigned char head[24];
+    if (!file_.read(address, head)) return damaged("a B-tree node lies outside the file");
+    Cursor c(head);
+    if (!c.matches("TREE") || c.take(1) != 1) return damaged("no B-tree node where one should be");
+    const int level = static_cast<int>(c.take(1));
+    const std::uint64_t entries = c.take(2);
+    if (level > kMaxDepth || (parent_level >= 0 && level != parent_level - 1))
+      return damaged("B-tree levels do not descend");
+    const std::size_t entry = 8 + 8 * (rank_ + 1) + 8;
+    std::vector<unsigned char> bytes(entries * entry);
+    if (!file_.read(address + 24, bytes)) return damaged("a B-tree node ends outside the file");
+    for (std::uint64_t i = 0; i < entries; ++i) {
+      Cursor e(std::span<const unsigned char>(bytes).subspan(i * entry, entry));
+      if (level == 0) {
+        QUANTEM_TRY(take_chunk(e));
+      } else {
+        e.skip(entry - 8);
+        QUANTEM_TRY(walk(e.take(8), level));
+      }
+    }
+    return Done{};
+  }
+
+ private:
+  Result<Done> take_chunk(Cursor& e) {
+    ByteRange range;
+    range.bytes = e.take(4);
+    range.filter_mask = static_cast<std::uint32_t>(e.take(4));
+    std::uint64_t flat = 0;
+    bool inside = true;
+    for (std::size_t d = 0; d < rank_; ++d) {
+      const std::uint64_t at = e.take(8);
+      if (at % array_.chunk[d] != 0) return damaged("a chunk does not start at a multiple of the chunk shape");
+      inside = inside && at / array_.chunk[d] < array_.grid[d];
+      flat = flat * array_.grid[d] + at / array_.chunk[d];
+    }
+    e.skip(8);
+    const std::uint64_t address = e.take(8);
+    if (!inside || address == kNoAddress) return Done{};
+    range.offset = address + file_.base();
+    if (range.offset < address) return damaged("a chunk address passes 2^64");
+    chunks_[flat] = range;
+    return Done{};
+  }
+
+  const RawFile& file_;
+  const ChunkedArray& array_;
+  std::vector<ByteRange>& chunks_;
+  std::size_t rank_;
+  std::uint64_t nodes_left_;
+};
+
+}  // namespace
+
+RawFile::RawFile(const std::filesystem::path& path, std::uint64_t base)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), base_(base) {
+  struct stat s {};
+  if (descriptor_ >= 0 && ::fstat(descriptor_, &s) == 0 && s.st_size > 0)
+    bytes_ = static_cast<std::uint64_t>(s.st_size);
+}
+
+RawFile::~RawFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool RawFile::read(std::uint64_t address, std::span<unsigned char> out) const {
+  if (!inside(address, out.size())) return false;
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t n =
+        ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(base_ + address + done));
+    if (n <= 0) return false;
+    done += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+std::optional<LayoutMessage> read_layout(const RawFile& file, std::uint64_t header_address) {
+  unsigned char head[64] = {};
+  const std::uint64_t available = file.inside(header_address, 64) ? 64 : file.inside(header_address, 16) ? 16 : 0;
+  if (available == 0 || !file.read(header_address, std::span(head).first(available))) return std::nullopt;
+  Cursor c(std::span<const unsigned char>(head, available));
+  std::vector<HeaderBlock> blocks;
+  int version = 1;
+  bool ordered = false;
+  if (c.matches("OHDR")) {
+    version = 2;
+    if (c.take(1) != 2) return std::nullopt;
+    const std::uint64_t flags = c.take(1);
+    ordered = flags & 4;
+    if (flags & 0x20) c.skip(16);
+    if (flags & 0x10) c.skip(4);
+    const std::uint64_t bytes = c.take(std::size_t{1} << (flags & 3));
+    if (!c.ok()) return std::nullopt;
+    blocks.push_back({header_address + c.at(), bytes});
+  } else {
+    Cursor v1(std::span<const unsigned char>(head, available));
+    if (v1.take(1) != 1) return std::nullopt;
+    v1.skip(7);
+    blocks.push_back({header_address + 16, v1.take(4)});
+  }
+  for (std::size_t i = 0; i < blocks.size() && i < kMaxHeaderBlocks; ++i) {
+    std::vector<HeaderBlock> more;
+    HeaderBlock block = blocks[i];
+    if (i > 0 && version == 2) {  // "OCHK" in front, a checksum behind
+      if (block.bytes < 8) return std::nullopt;
+      block = {block.address + 4, block.bytes - 8};
+    }
+    if (auto layout = scan_block(file, block, version, ordered, more)) return layout;
+    blocks.insert(blocks.end(), more.begin(), more.end());
+  }
+  return std::nullopt;
+}
+
+Result<Done> read_chunk_index(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,
+                              std::vector<ByteRange>& chunks) {
+  chunks.assign(array.n_chunks, ByteRange{});
+  if (layout.address == kNoAddress) return Done{};  // nothing was ever written
+  if (layout.index != IndexKind::btree_v1) return read_chunk_index_v4(file, layout, array, chunks);
+  return BtreeV1(file, array, chunks).walk(layout.address, -1);
+}
+
+}  // namespace quantem::hdf5

@@ -1,0 +1,117 @@
+#pragma once
+// libhdf5, used for structure only: which objects there are, their attributes and small values. Chunk bytes are never read through
+// it. Read-only, without file locks, without plugins. libhdf5 is not thread-safe: whoever calls anything here holds a Lock.
+// Links are followed by this program, not by libhdf5, so that an external link means what the file says and nothing else: no
+// environment prefix, no current directory.
+
+#define H5_USE_110_API
+#include <hdf5.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "quantem/core/result.h"
+
+namespace quantem::hdf5 {
+
+// Holds the one mutex around libhdf5, with its error printing off and its plugin search off; both are put back at the end.
+class Lock {
+ public:
+  Lock();
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  H5E_auto2_t print_ = nullptr;
+  void* print_data_ = nullptr;
+  unsigned plugins_ = 0;
+};
+
+// An identifier of libhdf5, closed by the function that belongs to its kind.
+class Id {
+ public:
+  using Close = herr_t (*)(hid_t);
+  Id() = default;
+  Id(hid_t id, Close close) : id_(id), close_(close) {}
+  Id(Id&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Id& operator=(Id&& other) noexcept {
+    std::swap(id_, other.id_);
+    std::swap(close_, other.close_);
+    return *this;
+  }
+  ~Id() {
+    if (id_ >= 0) close_(id_);
+  }
+  explicit operator bool() const { return id_ >= 0; }
+  [[nodiscard]] hid_t get() const { return id_; }
+
+ private:
+  hid_t id_ = -1;
+  Close close_ = nullptr;
+};
+
+// The start of the file, read by this program. Addresses in the file are relative to `base` (the length of a user block).
+struct Superblock {
+  unsigned version = 0, address_bytes = 0, length_bytes = 0;
+  std::uint64_t base = 0, end = 0;  // end: the file's size as its writer knew it
+};
+// Where the HDF5 signature starts (0, 512, 1024, ...), or nothing.
+std::optional<std::uint64_t> find_signature(const std::filesystem::path& path);
+Result<Superblock> read_superblock(const std::filesystem::path& path);
+
+struct File {
+  std::filesystem::path path;       // as opened
+  std::filesystem::path real_path;  // symlinks resolved: where relative links start
+  Superblock superblock;
+  std::uint64_t bytes = 0;
+  Id id;
+  [[nodiscard]] std::string name() const { return path.filename().string(); }
+};
+// io: cannot be read. missing_data: shorter than its superblock says, with both sizes. corrupt_data: libhdf5 refuses it.
+Result<std::shared_ptr<const File>> open_file(const std::filesystem::path& path);
+
+// An object, with the file it was found in and its path there.
+struct Object {
+  std::shared_ptr<const File> file;
+  std::string path;
+  Id id;
+  [[nodiscard]] std::string where() const { return file->name() + ": " + path; }
+  [[nodiscard]] bool is_dataset() const { return id && H5Iget_type(id.get()) == H5I_DATASET; }
+  [[nodiscard]] bool is_group() const { return id && H5Iget_type(id.get()) == H5I_GROUP; }
+};
+// Follows hard, soft and external links. missing_data names what was not found and, for a file, the directory searched.
+Result<Object> find_object(const std::shared_ptr<const File>& file, std::string_view path);
+
+enum class LinkKind : std::uint8_t { hard, soft, external, other };
+struct Link {
+  std::string name;
+  LinkKind kind = LinkKind::hard;
+  std::string target_file, target_path;  // external; soft: target_path
+};
+// The members of a group in name order, at most `limit`. Not a group: none.
+std::vector<Link> list_links(const Object& group, std::size_t limit = 100000);
+
+// Small values as JSON: integers, floats, strings, arrays of these (nested for rank above 1). Nothing for what is absent, larger
+// than 64 KiB, of another type, or not readable without following something else.
+std::optional<nlohmann::json> read_attribute(const Object& object, const std::string& name);
+std::optional<nlohmann::json> read_value(const Object& dataset);
+std::optional<nlohmann::json> read_value(const std::shared_ptr<const File>& file, std::string_view path);
+nlohmann::json read_attributes(const Object& object);  // all that can be read
+
+// One number or text out of such a value; arrays of one element count as the element.
+std::optional<double> as_number(const std::optional<nlohmann::json>& value);
+std::optional<std::uint64_t> as_count(const std::optional<nlohmann::json>& value);
+std::optional<std::string> as_text(const std::optional<nlohmann::json>& value);
+
+// What libhdf5 says about the last failure, innermost description.
+std::string last_reason();
+
+}  // namespace quantem::hdf5
