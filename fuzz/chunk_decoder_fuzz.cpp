@@ -65,8 +65,8 @@ void check_planes(std::span<const std::byte> stored, const Filter& filter, std::
         elements_from_planes({planes.data() + done, n}, item_bytes, std::span(back).subspan(done, n));
         done += n;
       }
-      std::memcpy(back.data() + done, tail.data(), elements.size() - done);
-      if (expected.ok() && std::memcmp(back.data(), elements.data(), back.size()) != 0) std::abort();
+      std::copy_n(tail.begin(), elements.size() - done, back.begin() + static_cast<std::ptrdiff_t>(done));
+      if (expected.ok() && !std::equal(back.begin(), back.end(), elements.begin())) std::abort();
     }
   }
   if (fault.verdict != expected.verdict) std::abort();

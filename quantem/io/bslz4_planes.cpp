@@ -186,7 +186,8 @@ ChunkFault decode_bitshuffle(std::span<const std::byte> stored, const Filter& fi
     return {};
   });
   if (!fault.ok()) return fault;
-  std::memcpy(out.data() + done, stored.data() + at, static_cast<std::size_t>(g.tail_elements * g.item_bytes));
+  if (const std::size_t tail = static_cast<std::size_t>(g.tail_elements * g.item_bytes); tail != 0)
+    std::memcpy(out.data() + done, stored.data() + at, tail);
   return {};
 }
 

@@ -1,19 +1,13 @@
 #include "quantem/io/flat_file.h"
 
-#include <sys/stat.h>
-
 #include <utility>
+
+#include "quantem/io/identity.h"
 
 namespace quantem {
 
 Result<Container> flat_container(const std::filesystem::path& path, const OpenOptions& options, std::string format) {
-  struct stat s {};
-  if (::stat(path.c_str(), &s) != 0) return Error{Code::io, path.string() + ": no such file, or not readable"};
-  if (!S_ISREG(s.st_mode)) return Error{Code::io, path.string() + ": is not a file"};
-  SourceFile source;
-  source.name = path.filename().string();
-  source.bytes = static_cast<std::uint64_t>(s.st_size);
-  source.mtime_ns = std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec;
+  QUANTEM_TRY_ASSIGN(source, identify(path));
   Container c;
   c.path = path;
   c.format = std::move(format);

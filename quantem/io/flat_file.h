@@ -19,7 +19,7 @@ struct FlatLayout {
 // Path, identity, options and format; io when the file cannot be looked at.
 Result<Container> flat_container(const std::filesystem::path& path, const OpenOptions& options, std::string format);
 
-// The one part, all pixels valid, scan shape (`scan`: the array's own first two axes).
+// The one part, all pixels valid; `scan`: the array's own first two axes, where it has them.
 void finish_flat_container(Container& container, const FlatLayout& layout, std::optional<Extent> scan);
 
 }  // namespace quantem

@@ -24,7 +24,8 @@ Result<NpyHeader> parse_npy_header(std::span<const std::byte> start);
 
 // Headers only. Fails when the file cannot be read or its header is no .npy header or its element type is not one that is
 // read (unsupported, with the conversion to make); fortran_order, a wrong size and a wrong rank are in Container::not_ready.
-// A file that is too short is missing frames: its whole ones are there under Missing::mark.
+// A file that is too short is missing frames: its whole ones are there under Missing::mark. The scan shape is not resolved yet:
+// shape.scan is that of a four-dimensional array, else empty (resolve_scan_shape follows).
 Result<Container> inspect_npy(const std::filesystem::path& path, const OpenOptions& options = {});
 
 // The 64-byte aligned header that NumPy would write (version 1.0, or 2.0 where it is too long for that).

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "quantem/io/frame_reader.h"
 #include "quantem/io/raw.h"
 #include "quantem/io/save.h"
 
@@ -180,6 +181,35 @@ TEST_F(NpyFiles, C91_AppearsCompleteOrNotAtAll) {
       write_npy(folder_ / "cancelled.npy", shape, Dtype::u16, provider, false, {{}, stop.get_token()}).error().code,
       Code::cancelled);
   EXPECT_EQ(n_files(), before);
+}
+
+TEST_F(NpyFiles, C22_FramesOfBigEndianAndRawFilesAreRead) {
+  std::string data;
+  for (int k = 0; k < 6 * 15; ++k) data += {static_cast<char>(k >> 8), static_cast<char>(1000 - 7 * k)};
+  const std::string dict = "{'descr': '>u2', 'fortran_order': False, 'shape': (2, 3, 3, 5)}";
+  const auto npy =
+      write("a.npy", std::string("\x93NUMPY\1\0", 8) + static_cast<char>(dict.size()) + '\0' + dict + data);
+  std::string gaps = "head";
+  for (int f = 0; f < 6; ++f) gaps += data.substr(static_cast<std::size_t>(f) * 30, 30) + "gap";
+  OpenOptions options;
+  options.raw = RawLayout{Dtype::u16, {3, 5}, 4, 3, true};
+  options.scan_shape = Extent{2, 3};
+  for (const auto& opened : {inspect(npy), inspect(write("a.raw", gaps), options)}) {
+    ASSERT_TRUE(opened) << opened.error().message;
+    ASSERT_FALSE(opened->not_ready) << opened->not_ready->message;
+    EXPECT_EQ(opened->shape, (Shape4{{2, 3}, {3, 5}}));
+    const auto reader = FrameReader::open(*opened);
+    ASSERT_TRUE(reader);
+    FrameReader::Scratch scratch;
+    for (std::uint64_t f = 0; f < 6; ++f) {
+      std::vector<std::uint16_t> frame(15);
+      ASSERT_FALSE(reader->read_frame(f, std::as_writable_bytes(std::span(frame)), scratch));
+      for (std::size_t p = 0; p < 15; ++p) {
+        const auto* at = reinterpret_cast<const unsigned char*>(data.data()) + 2 * (f * 15 + p);
+        ASSERT_EQ(frame[p], at[0] << 8 | at[1]) << f << " " << p;
+      }
+    }
+  }
 }
 
 TEST_F(NpyFiles, RawLayoutsFitOrAreRefused) {

@@ -9,6 +9,7 @@
 namespace quantem {
 
 // Fails when the file cannot be read or no layout is given (invalid_argument); a layout that does not fit is in not_ready.
+// The scan shape is not resolved yet (resolve_scan_shape follows).
 Result<Container> inspect_raw(const std::filesystem::path& path, const OpenOptions& options);
 
 }  // namespace quantem

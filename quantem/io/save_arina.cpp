@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "quantem/io/atomic_file.h"
+#include "quantem/io/hdf5_file.h"
 #include "quantem/io/hdf5_write.h"
 #include "quantem/io/save.h"
 #include "quantem/runtime/thread_pool.h"
@@ -13,18 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// libhdf5 is not thread-safe.
-class Lock {
- public:
-  Lock() : hold_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex m;
-    return m;
-  }
-  std::lock_guard<std::mutex> hold_;
-};
+using Lock = hdf5::Lock;
 
 constexpr const char* kFrames = "/entry/data/data";
 constexpr std::uint64_t kBatchBytes = std::uint64_t{64} << 20;

@@ -11,7 +11,9 @@
 #include <fstream>
 #include <mutex>
 
+#include "quantem/io/container.h"
 #include "quantem/io/filters.h"
+#include "quantem/io/frame_reader.h"
 
 namespace quantem {
 namespace {
@@ -169,6 +171,53 @@ TEST_F(SaveArina, L01_SetsAreWrittenAsTheDetectorDoes) {
     double volts = 0;
     ASSERT_GE(H5Dread(energy.id, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &volts), 0);
     EXPECT_EQ(volts, 300000);
+  }
+}
+
+// What was written is read back by this program: shape, counts, mask, missing frame, calibration with its origins.
+TEST_F(SaveArina, C22_ReadBackByOurReader) {
+  ArinaSpec spec;
+  spec.shape = {{3, 7}, {33, 51}};
+  spec.frames_per_file = 8;
+  spec.saturation_value = 8352;
+  spec.pixel_mask.assign(spec.shape.frame_pixels(), 0);
+  spec.pixel_mask[5] = 2;
+  spec.valid_positions = BitMask(21, true);
+  spec.valid_positions.set(9, false);
+  Calibration k;
+  k.voltage_kV = {80.0, "kV", Origin::caller, ""};
+  k.semiangle_mrad = {21.5, "mrad", Origin::caller, ""};
+  k.scan_sampling_A = {Pair{0.5, 0.25}, "A", Origin::caller, ""};
+  k.det_sampling_mrad = {Pair{1.5, 1.25}, "mrad", Origin::caller, ""};
+  spec.calibration = k;
+  ASSERT_TRUE(write_arina(folder_ / "x_master.h5", spec, provider<std::uint16_t>()));
+  OpenOptions options;
+  options.missing = Missing::mark;
+  const auto c = inspect(folder_ / "x_master.h5", options);
+  ASSERT_TRUE(c) << c.error().message;
+  ASSERT_FALSE(c->not_ready) << c->not_ready->message;
+  EXPECT_EQ(c->shape, spec.shape);
+  EXPECT_EQ(c->dtype, Dtype::u16);
+  EXPECT_EQ(c->scan_shape_origin, Origin::file);
+  EXPECT_EQ(c->n_missing, 1u);
+  EXPECT_EQ(c->valid_pixels.first_unset(), 5u);
+  EXPECT_EQ(c->saturation_value, 8352u);
+  EXPECT_EQ(c->calibration.voltage_kV.value, 80.0);
+  EXPECT_EQ(c->calibration.semiangle_mrad.value, 21.5);
+  ASSERT_TRUE(c->calibration.scan_sampling_A);
+  EXPECT_EQ(*c->calibration.scan_sampling_A.value, (Pair{0.5, 0.25}));
+  ASSERT_TRUE(c->calibration.det_sampling_mrad);
+  EXPECT_EQ(*c->calibration.det_sampling_mrad.value, (Pair{1.5, 1.25}));
+  const auto reader = FrameReader::open(*c);
+  ASSERT_TRUE(reader) << reader.error().message;
+  FrameReader::Scratch scratch;
+  std::vector<std::uint16_t> frame(spec.shape.frame_pixels());
+  for (std::uint64_t position = 0; position < 21; ++position) {
+    const auto fault = reader->read_frame(position, std::as_writable_bytes(std::span(frame)), scratch);
+    EXPECT_EQ(fault.has_value(), position == 9) << position;
+    if (fault) continue;
+    for (std::size_t p = 0; p < frame.size(); ++p)
+      ASSERT_EQ(frame[p], static_cast<std::uint16_t>(value_of(position, p)));
   }
 }
 
