@@ -17,9 +17,11 @@ void audit_piece(const IntakeRules& rules, std::span<const T> piece, std::uint32
     max = std::max(max, v);
     min = std::min(min, v);
   }
-  std::uint32_t nonzero = 0;
-  for (const T v : piece) nonzero += v != 0;
-  audit.n_nonzero += nonzero;
+  if (max != 0 || min != 0) {
+    std::uint32_t nonzero = 0;
+    for (const T v : piece) nonzero += v != 0;
+    audit.n_nonzero += nonzero;
+  }
   if (static_cast<double>(max) > 255) {
     std::uint32_t above_255 = 0, above_65535 = 0;
     for (const T v : piece) {

@@ -1,7 +1,6 @@
 #include "quantem/resident/sliced_encode.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -14,50 +13,90 @@
 namespace quantem {
 namespace {
 
-using Row = std::array<std::uint64_t, kBlockPositions>;  // one stream's values
-
 // Planes of one stream into the writer: bit j of word k of plane b is bit b of the value at 32 k + j.
 template <class T>
-void write_stream(const T* values, BlockWriter& writer) {
+void write_stream(std::span<const T> values, BlockWriter& writer) {
   std::uint64_t any = 0;
-  for (std::uint32_t i = 0; i < kBlockPositions; ++i) any |= values[i];
+  for (const T v : values) any |= v;
   const auto n_planes = static_cast<std::uint32_t>(std::bit_width(any));
   std::uint32_t* planes = writer.next_planes();
   if (!planes) return;
-  std::memset(planes, 0, std::uint64_t{n_planes} * kPlaneBytes);
-  for (std::uint32_t i = 0; any && i < kBlockPositions; ++i)
+  if (any) std::memset(planes, 0, std::uint64_t{n_planes} * kPlaneBytes);
+  for (std::uint32_t i = 0; any && i < values.size(); ++i)
     for (std::uint64_t v = values[i]; v; v &= v - 1)
       planes[static_cast<std::uint32_t>(std::countr_zero(v)) * BlockWriter::kPlaneWords + i / 32] |= 1u << (i % 32);
   writer.commit(n_planes);
 }
 
-// One 8x8 tile: its pixels' streams, and what it adds to its own sum and to the sums of its 32x32 tile.
+// Most tiles of most frames hold no counts.
 template <class T>
-void write_tile(const SlicedLayout& layout, std::span<const T> values, std::uint32_t n_positions, std::uint32_t tile,
-                std::vector<Row>& sums8, std::vector<std::array<Row, 3>>& sums32, BlockWriter& writer) {
-  const Region r = layout.tile8_region(tile);
-  const std::uint32_t rows = r.extent().rows, cols = r.extent().cols;
-  const std::uint32_t tile32 = r.row_start / 32 * layout.tiles32.cols + r.col_start / 32;
-  thread_local std::vector<T> pixels;  // 64 pixels x 512 positions: each frame's rows are read once
-  pixels.assign(std::uint64_t{64} * kBlockPositions, 0);
-  for (std::uint32_t i = 0; i < n_positions; ++i) {
-    const T* frame = values.data() + std::uint64_t{i} * layout.n_pixels;
-    for (std::uint32_t row = 0; row < rows; ++row) {
-      const T* from = frame + std::uint64_t{r.row_start + row} * layout.det.cols + r.col_start;
-      for (std::uint32_t col = 0; col < cols; ++col) {
-        const std::uint64_t v = from[col];
-        if (!v) continue;
-        pixels[std::uint64_t{row * cols + col} * kBlockPositions + i] = from[col];
-        sums8[tile][i] += v;
-        sums32[tile32][0][i] += v;
-        sums32[tile32][1][i] += v * ((r.row_start + row) % 32);
-        sums32[tile32][2][i] += v * ((r.col_start + col) % 32);
-      }
+bool all_zero(const T* values, std::uint32_t n) {
+  static constexpr T kZeros[8] = {};
+  return n == 8 ? std::memcmp(values, kZeros, sizeof kZeros) == 0
+                : std::all_of(values, values + n, [](T v) { return v == 0; });
+}
+
+template <class T>
+class BlockTask {
+ public:
+  BlockTask(const SlicedLayout& layout, std::span<const T> values, std::uint32_t n_positions, BlockWriter& writer)
+      : layout_(layout),
+        values_(values),
+        n_(n_positions),
+        writer_(writer),
+        pixels_(std::uint64_t{64} * n_),
+        sums8_(std::uint64_t{layout.n_tiles8} * n_),
+        sums32_(std::uint64_t{3} * layout.n_tiles32 * n_) {}
+
+  void run() {
+    writer_.start(layout_.n_streams);
+    for (std::uint32_t tile = 0; tile < layout_.n_tiles8; ++tile) write_pixels(tile);
+    for (std::uint32_t tile = 0; tile < layout_.n_tiles8; ++tile) write_stream(row(sums8_, tile), writer_);
+    for (std::uint32_t tile = 0; tile < layout_.n_tiles32; ++tile) write_stream(row(sums32_, 3 * tile), writer_);
+    for (std::uint32_t tile = 0; tile < layout_.n_tiles32; ++tile) {
+      write_stream(row(sums32_, 3 * tile + 1), writer_);
+      write_stream(row(sums32_, 3 * tile + 2), writer_);
     }
   }
-  for (std::uint32_t p = 0; p < rows * cols; ++p)
-    write_stream(pixels.data() + std::uint64_t{p} * kBlockPositions, writer);
-}
+
+ private:
+  [[nodiscard]] std::span<const std::uint64_t> row(const std::vector<std::uint64_t>& rows, std::uint32_t i) const {
+    return {rows.data() + std::uint64_t{i} * n_, n_};
+  }
+
+  // The pixels' streams of one 8x8 tile; adds to its sum, and to the sum and moments of its 32x32 tile.
+  void write_pixels(std::uint32_t tile) {
+    const Region r = layout_.tile8_region(tile);
+    const std::uint32_t rows = r.extent().rows, cols = r.extent().cols;
+    const std::uint32_t tile32 = r.row_start / 32 * layout_.tiles32.cols + r.col_start / 32;
+    std::uint64_t* sum8 = sums8_.data() + std::uint64_t{tile} * n_;
+    std::uint64_t* sum32 = sums32_.data() + std::uint64_t{3} * tile32 * n_;
+    std::fill(pixels_.begin(), pixels_.end(), T{0});
+    for (std::uint32_t i = 0; i < n_; ++i)
+      for (std::uint32_t y = r.row_start; y < r.row_stop; ++y) {
+        const T* from =
+            values_.data() + std::uint64_t{i} * layout_.n_pixels + std::uint64_t{y} * layout_.det.cols + r.col_start;
+        if (all_zero(from, cols)) continue;
+        for (std::uint32_t x = 0; x < cols; ++x) {
+          const std::uint64_t v = from[x];
+          pixels_[std::uint64_t{(y - r.row_start) * cols + x} * n_ + i] = from[x];
+          sum8[i] += v;
+          sum32[i] += v;
+          sum32[n_ + i] += v * (y % 32);
+          sum32[2 * std::uint64_t{n_} + i] += v * ((r.col_start + x) % 32);
+        }
+      }
+    for (std::uint32_t p = 0; p < rows * cols; ++p)
+      write_stream(std::span<const T>(pixels_.data() + std::uint64_t{p} * n_, n_), writer_);
+  }
+
+  const SlicedLayout& layout_;
+  std::span<const T> values_;
+  std::uint32_t n_;
+  BlockWriter& writer_;
+  std::vector<T> pixels_;                      // 64 pixels of a tile, positions in a row each
+  std::vector<std::uint64_t> sums8_, sums32_;  // per tile; sums32: sum, row moment, col moment
+};
 
 }  // namespace
 
@@ -68,17 +107,7 @@ Result<EncodedBlock> encode_block(const SlicedLayout& layout, std::span<const T>
     return Error{Code::invalid_argument, "encode_block: " + std::to_string(values.size()) + " values, expected " +
                                              std::to_string(n_positions) + " positions (at most 512) of " +
                                              std::to_string(layout.n_pixels) + " pixels"};
-  std::vector<Row> sums8(layout.n_tiles8, Row{});
-  std::vector<std::array<Row, 3>> sums32(layout.n_tiles32, std::array<Row, 3>{});
-  writer.start(layout.n_streams);
-  for (std::uint32_t tile = 0; tile < layout.n_tiles8; ++tile)
-    write_tile(layout, values, n_positions, tile, sums8, sums32, writer);
-  for (const Row& sum : sums8) write_stream(sum.data(), writer);
-  for (const auto& tile : sums32) write_stream(tile[0].data(), writer);
-  for (const auto& tile : sums32) {
-    write_stream(tile[1].data(), writer);
-    write_stream(tile[2].data(), writer);
-  }
+  BlockTask<T>(layout, values, n_positions, writer).run();
   return writer.finish();
 }
 
