@@ -1,5 +1,7 @@
 #include "quantem/core/array.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -8,8 +10,13 @@ namespace quantem {
 Buffer::Buffer(std::uint64_t n_bytes) {
   const std::uint64_t rounded = (std::max<std::uint64_t>(n_bytes, 1) + 63) / 64 * 64;
   if (rounded < n_bytes) return;
-  bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
-  if (bytes_) n_bytes_ = n_bytes;
+  // Scattered reads of a large buffer cost a page walk each with small pages: ask for huge ones where a few fit.
+  constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
+  const bool large = rounded >= 2 * kHugePage;
+  bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(large ? kHugePage : 64, rounded)));
+  if (!bytes_) return;
+  n_bytes_ = n_bytes;
+  if (large) madvise(bytes_.get(), rounded, MADV_HUGEPAGE);  // advice only: an error changes nothing
 }
 
 Result<Buffer> allocate_buffer(std::uint64_t n_bytes, std::string_view what) {

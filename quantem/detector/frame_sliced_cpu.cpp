@@ -122,13 +122,15 @@ DetectorOps::Path frame_statistics_sliced(const Volume& volume, std::uint64_t sa
                                           const Job& job) {
   const SlicedStorage& storage = *volume.sliced();
   const SlicedLayout& layout = storage.layout;
-  SliceForm total(1);
-  for (std::uint32_t t = 0; t < layout.n_tiles32; ++t) append_stream(total[0].plus, layout.tile32_stream(t));
+  std::vector<WeightedStream> tiles;
+  for (std::uint32_t t = 0; t < layout.n_tiles32; ++t) tiles.push_back({layout.tile32_stream(t), 1});
+  const SliceForm total = form_of(tiles);
   const std::uint64_t found = (~volume.valid_pixels()).first_unset();  // the first valid pixel
   const auto first_valid = static_cast<std::uint32_t>(found < layout.n_pixels ? found : 0);
   QUANTEM_TRY(sweep(volume, job, "frame_statistics", storage.n_blocks(), [&](std::uint64_t b) {
     alignas(64) std::uint64_t totals[kBlockPositions];
-    sum_form(storage.blocks[b], total, totals);
+    const std::span<std::uint64_t> image(totals);
+    sum_forms({&storage.blocks[b], 1}, {&total, 1}, {&image, 1});
     const auto s = std::make_unique<BlockStatistics>();
     s->start_at(first_valid);
     add_pixels(storage, storage.blocks[b], saturation, *s);

@@ -2,56 +2,63 @@
 // them 512 positions at a time.
 
 #include <bit>
-#include <cstring>
 
 #include "quantem/detector/sliced_cpu.h"
 
 namespace quantem::detector_detail {
 namespace {
 
-// Sums over 512 positions go to the image, whose end may cut the last block.
-void store(std::span<std::uint64_t> image, std::uint64_t block, const std::uint64_t* values) {
-  const std::uint64_t first = block * kBlockPositions;
-  std::memcpy(image.data() + first, values,
-              std::min<std::uint64_t>(kBlockPositions, image.size() - first) * sizeof *values);
+// A part is a few blocks that follow each other: the kernels fetch a block's planes while they add those of the one before.
+constexpr std::uint64_t kBlocksPerPart = 8;
+std::uint64_t parts_of_blocks(std::uint64_t n_blocks) {
+  return (n_blocks + kBlocksPerPart - 1) / kBlocksPerPart;
+}
+
+// The image's positions of n_blocks blocks from `first` on; the image's end may cut the last block.
+std::span<std::uint64_t> positions_of_part(std::span<std::uint64_t> image, std::uint64_t first,
+                                           std::uint64_t n_blocks) {
+  const std::uint64_t at = first * kBlockPositions;
+  return image.subspan(at, std::min<std::uint64_t>(n_blocks * kBlockPositions, image.size() - at));
 }
 
 }  // namespace
 
 Result<Done> run_forms(const Volume& volume, std::span<const SliceForm> forms,
                        std::span<const std::span<std::uint64_t>> images, const Job& job, const char* what) {
-  const SlicedStorage& storage = *volume.sliced();
-  return sweep(volume, job, what, storage.n_blocks(), [&](std::uint64_t b) {
-    alignas(64) std::uint64_t values[kBlockPositions];
-    for (std::size_t m = 0; m < forms.size(); ++m) {
-      sum_form(storage.blocks[b], forms[m], values);
-      store(images[m], b, values);
-    }
+  const std::span<const SlicedBlock> blocks = volume.sliced()->blocks;
+  return sweep(volume, job, what, parts_of_blocks(blocks.size()), [&](std::uint64_t part) {
+    const std::uint64_t first = part * kBlocksPerPart;
+    const std::span<const SlicedBlock> mine = blocks.subspan(first, std::min(kBlocksPerPart, blocks.size() - first));
+    std::vector<std::span<std::uint64_t>> at;
+    for (const auto& image : images) at.push_back(positions_of_part(image, first, mine.size()));
+    sum_forms(mine, forms, at);
   });
 }
 
 SliceForm form_of_weights(const Planner& planner, std::span<const std::int64_t> weights) {
-  std::uint64_t any = 0;
   const auto magnitude = [](std::int64_t w) {
     return w < 0 ? 0 - static_cast<std::uint64_t>(w) : static_cast<std::uint64_t>(w);
   };
+  std::uint64_t any = 0;
   for (const std::int64_t w : weights) any |= magnitude(w);
-  SliceForm form;
+  std::vector<WeightedStream> streams(planner.layout().n_streams);
+  for (std::uint32_t s = 0; s < streams.size(); ++s) streams[s].stream = s;
   for (; any; any &= any - 1) {
     const int bit = std::countr_zero(any);
     BitMask plus(weights.size()), minus(weights.size());
     for (std::uint64_t p = 0; p < weights.size(); ++p)
       if (magnitude(weights[p]) >> bit & 1) (weights[p] < 0 ? minus : plus).set(p);
-    form.push_back(group_of(planner.plan(plus, minus), static_cast<std::uint32_t>(bit)));
+    for (const PlanTerm& t : planner.plan(plus, minus).terms)
+      streams[t.stream].weight += std::int64_t{t.sign} * (std::int64_t{1} << bit);
   }
-  return form;
+  return form_of(streams);
 }
 
 DetectorOps::Path masked_sums_sliced(const Volume& volume, std::span<const BitMask> masks,
                                      std::span<const std::span<std::uint64_t>> images, const Job& job) {
   const auto planner = cpu_planner(volume);
   std::vector<SliceForm> forms;
-  for (const BitMask& mask : masks) forms.push_back({group_of(planner->plan(mask))});
+  for (const BitMask& mask : masks) forms.push_back(form_of(planner->plan(mask)));
   QUANTEM_TRY(run_forms(volume, forms, images, job, "masked_sum"));
   return std::string_view("cpu_sliced_masked_sum");
 }
@@ -70,28 +77,24 @@ namespace {
 // A masked moment: 32x32 tiles whose sum and stored moments are taken whole, and pixels to add or, where a tile was taken
 // whole and nearly all of it is wanted, to take away.
 struct MomentPlan {
-  SliceForm total, row, col;
+  std::vector<WeightedStream> total, row, col;
   MomentPixels plus, minus;
   bool any_pixels = false;
 };
 
-// 2^bit * tile for the bits of the tile's first coordinate: the coarse part of a moment.
-void add_coarse(std::vector<SliceGroup>& groups, std::uint32_t coordinate, std::uint32_t stream) {
-  for (std::uint32_t bits = coordinate; bits; bits &= bits - 1) {
-    const auto bit = static_cast<std::uint32_t>(std::countr_zero(bits));
-    if (groups.size() <= bit) groups.resize(bit + 1);
-    groups[bit].shift = bit;
-    append_stream(groups[bit].plus, stream);
+// Streams ascend: sums of tiles come before their moments.
+void take_tiles(MomentPlan& plan, const SlicedLayout& layout, const std::vector<std::uint32_t>& tiles) {
+  for (const std::uint32_t tile : tiles) {
+    const Region r = layout.tile32_region(tile);
+    const std::uint32_t stream = layout.tile32_stream(tile);
+    plan.total.push_back({stream, 1});
+    plan.row.push_back({stream, std::int64_t{r.row_start}});
+    plan.col.push_back({stream, std::int64_t{r.col_start}});
   }
-}
-
-void take_tile(MomentPlan& plan, const SlicedLayout& layout, std::uint32_t tile) {
-  const Region r = layout.tile32_region(tile);
-  append_stream(plan.total[0].plus, layout.tile32_stream(tile));
-  add_coarse(plan.row, r.row_start, layout.tile32_stream(tile));
-  add_coarse(plan.col, r.col_start, layout.tile32_stream(tile));
-  append_stream(plan.row[0].plus, layout.row_moment_stream(tile));
-  append_stream(plan.col[0].plus, layout.col_moment_stream(tile));
+  for (const std::uint32_t tile : tiles) {
+    plan.row.push_back({layout.row_moment_stream(tile), 1});
+    plan.col.push_back({layout.col_moment_stream(tile), 1});
+  }
 }
 
 // Lines of pixel streams along rows, then along columns.
@@ -117,7 +120,7 @@ MomentPixels lines_of(const SlicedLayout& layout, const BitMask& pixels) {
 
 MomentPlan plan_moments(const SlicedLayout& layout, const BitMask& selected, const BitMask& valid) {
   MomentPlan plan;
-  for (SliceForm* f : {&plan.total, &plan.row, &plan.col}) f->resize(1);
+  std::vector<std::uint32_t> tiles;
   BitMask plus(selected.count()), minus(selected.count());
   for (std::uint32_t tile = 0; tile < layout.n_tiles32; ++tile) {
     const Region r = layout.tile32_region(tile);
@@ -129,14 +132,26 @@ MomentPlan plan_moments(const SlicedLayout& layout, const BitMask& selected, con
     each([&](std::uint64_t p) { n_in += selected[p], n_valid += valid[p]; });
     if (n_in == 0) continue;
     const bool whole = 2 * n_in > n_valid;
-    if (whole) take_tile(plan, layout, tile);
+    if (whole) tiles.push_back(tile);
     each([&](std::uint64_t p) {
       if (!whole && selected[p]) plus.set(p), plan.any_pixels = true;
       if (whole && valid[p] && !selected[p]) minus.set(p), plan.any_pixels = true;
     });
   }
+  take_tiles(plan, layout, tiles);
   if (plan.any_pixels) plan.plus = lines_of(layout, plus), plan.minus = lines_of(layout, minus);
   return plan;
+}
+
+// Adds what pixels give to the sums of one block, whose end may be cut.
+void add_pixel_moments(const MomentPlan& plan, const SlicedBlock& block, std::uint64_t at,
+                       std::span<const std::span<std::uint64_t>> images) {
+  alignas(64) std::uint64_t values[3][kBlockPositions] = {};
+  add_moments(block, plan.plus, false, values[0], values[1], values[2]);
+  add_moments(block, plan.minus, true, values[0], values[1], values[2]);
+  const std::uint64_t n = std::min<std::uint64_t>(kBlockPositions, images[0].size() - at);
+  for (int m = 0; m < 3; ++m)
+    for (std::uint64_t i = 0; i < n; ++i) images[m][at + i] += values[m][i];
 }
 
 }  // namespace
@@ -145,19 +160,17 @@ DetectorOps::Path moment_sums_sliced(const Volume& volume, const BitMask& select
                                      std::span<std::uint64_t> row, std::span<std::uint64_t> col, const Job& job) {
   const SlicedStorage& storage = *volume.sliced();
   const MomentPlan plan = plan_moments(storage.layout, selected, volume.valid_pixels());
-  QUANTEM_TRY(sweep(volume, job, "moment_sums", storage.n_blocks(), [&](std::uint64_t b) {
-    alignas(64) std::uint64_t t[kBlockPositions], r[kBlockPositions], c[kBlockPositions];
-    const SlicedBlock& block = storage.blocks[b];
-    sum_form(block, plan.total, t);
-    sum_form(block, plan.row, r);
-    sum_form(block, plan.col, c);
-    if (plan.any_pixels) {
-      add_moments(block, plan.plus, false, t, r, c);
-      add_moments(block, plan.minus, true, t, r, c);
-    }
-    store(total, b, t);
-    store(row, b, r);
-    store(col, b, c);
+  const SliceForm forms[] = {form_of(plan.total), form_of(plan.row), form_of(plan.col)};
+  const std::span<const SlicedBlock> blocks = storage.blocks;
+  QUANTEM_TRY(sweep(volume, job, "moment_sums", parts_of_blocks(blocks.size()), [&](std::uint64_t part) {
+    const std::uint64_t first = part * kBlocksPerPart;
+    const std::span<const SlicedBlock> mine = blocks.subspan(first, std::min(kBlocksPerPart, blocks.size() - first));
+    const std::span<std::uint64_t> at[] = {positions_of_part(total, first, mine.size()),
+                                           positions_of_part(row, first, mine.size()),
+                                           positions_of_part(col, first, mine.size())};
+    sum_forms(mine, forms, at);
+    if (plan.any_pixels)
+      for (std::uint64_t b = 0; b < mine.size(); ++b) add_pixel_moments(plan, mine[b], b * kBlockPositions, at);
   }));
   return std::string_view(plan.any_pixels ? "cpu_sliced_moment_sums" : "cpu_sliced_stored_moments");
 }

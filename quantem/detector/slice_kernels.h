@@ -1,5 +1,5 @@
 #pragma once
-// Sums over the streams of one block, 512 scan positions at a time: planes of equal weight are added bit-sliced by carry-save
+// Sums over the streams of blocks, 512 scan positions at a time: planes of equal weight are added bit-sliced by carry-save
 // adders in SIMD registers, listed bits are added to the integers directly, one bit transpose turns slices into integers.
 // Exact modulo 2^64. Compiled for every SIMD target and chosen at run time; all targets give the same integers.
 
@@ -12,24 +12,36 @@
 
 namespace quantem::detector_detail {
 
-// Neighbouring streams [first, stop): their planes and their lists are contiguous in every block.
+// weight * value of a stream
+struct WeightedStream {
+  std::uint32_t stream;
+  std::int64_t weight;
+};
+// A linear combination of streams, as the kernels want it: weights as signed powers of two, lists of neighbouring streams with
+// one weight as one list.
+struct SliceForm {
+  struct Term {
+    std::uint32_t stream, shift;  // 2^shift
+  };
+  struct ListRun {
+    std::uint32_t first, stop;  // streams [first, stop): their lists are contiguous in every block
+    std::uint64_t weight;       // modulo 2^64
+  };
+  std::vector<Term> plus, minus;
+  std::vector<ListRun> lists;
+};
+SliceForm form_of(std::span<const WeightedStream> streams);  // by stream, ascending
+SliceForm form_of(const MaskPlan& plan);
+
+// images[m][i] = forms[m] at position i of the blocks, which follow each other; the last may be cut by the images' ends.
+void sum_forms(std::span<const SlicedBlock> blocks, std::span<const SliceForm> forms,
+               std::span<const std::span<std::uint64_t>> images);
+
+// Pixel streams by detector row and by detector column, for moments.
 struct SliceRun {
   std::uint32_t first, stop;
 };
-// value = sum over groups of 2^shift * (sum of plus - sum of minus)
-struct SliceGroup {
-  std::uint32_t shift = 0;
-  std::vector<SliceRun> plus, minus;
-};
-using SliceForm = std::vector<SliceGroup>;
-
 void append_stream(std::vector<SliceRun>& runs, std::uint32_t stream);
-SliceGroup group_of(const MaskPlan& plan, std::uint32_t shift = 0);
-
-// values[i] = the form at position i of the block; 512 values, written in full.
-void sum_form(const SlicedBlock& block, const SliceForm& form, std::uint64_t* values);
-
-// Pixel streams by detector row and by detector column, for moments.
 struct MomentPixels {
   struct Line {
     std::uint32_t coordinate;
@@ -37,7 +49,7 @@ struct MomentPixels {
   };
   std::vector<Line> rows, cols;
 };
-// Adds the pixels' sums, and row and column moments, times +1 or -1, to the three arrays of 512.
+// Adds the pixels' sums, and row and column moments, times +1 or -1, to three arrays of 512.
 void add_moments(const SlicedBlock& block, const MomentPixels& pixels, bool minus, std::uint64_t* total,
                  std::uint64_t* row, std::uint64_t* col);
 

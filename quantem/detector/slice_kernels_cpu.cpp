@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "quantem/detector/slice_kernels_cpu.cpp"
@@ -26,8 +27,26 @@ struct Counter {
   std::uint32_t n[kAllLevels];
   std::uint32_t top;  // planes below it may be set
 };
+
+// The planes of up to kChunk terms of one block and sign, by level, gathered before they are added: the gathering runs a step
+// ahead, so that the next planes come from memory while the present ones are added.
+inline constexpr std::uint32_t kChunk = 2048, kCarries = 1024;
+struct Gathered {
+  const std::uint64_t* planes[kAllLevels][kChunk + kCarries];
+  std::uint32_t n[kAllLevels];
+  std::uint32_t top;  // levels below it may have planes
+};
+// The lists of a form over one block, the empty ones left out.
+struct ListRange {
+  const std::uint16_t *begin, *stop;
+  std::uint64_t weight;
+};
 struct Scratch {
-  Counter plus, minus, line, total, row, col;
+  Counter line, total, row, col;
+  Gathered gathered[2];
+  std::vector<ListRange> lists[2];
+  alignas(64) std::uint64_t sum[2][kAllLevels][kWords];  // plus, minus
+  alignas(64) std::uint64_t carry[kAllLevels][kCarries][kWords];
 };
 // Memory of one thread, kept for its life.
 inline Scratch& scratch() {
@@ -46,12 +65,24 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<std::uint64_t, kWords>;
 using V = hn::Vec<D>;
 
-// sum and carry of three planes; `a` becomes the sum.
+// sum and carry of three planes; `a` becomes the sum, one operation after it is known.
 HWY_INLINE V add3(V& a, V b, V c) {
-  const V either = hn::Xor(a, b);
-  const V carry = hn::Or(hn::And(a, b), hn::And(either, c));
-  a = hn::Xor(either, c);
+  const V either = hn::Xor(b, c);
+  const V carry = hn::Or(hn::And(b, c), hn::And(a, either));
+  a = hn::Xor(a, either);
   return carry;
+}
+
+// Eight planes into the three lowest planes of a sum; the carry weighs eight.
+HWY_INLINE V add8(V& s1, V& s2, V& s4, const std::uint64_t* const* x, std::uint32_t o) {
+  const D d;
+  const V two0 = add3(s1, hn::LoadU(d, x[0] + o), hn::LoadU(d, x[1] + o));
+  const V two1 = add3(s1, hn::LoadU(d, x[2] + o), hn::LoadU(d, x[3] + o));
+  const V four0 = add3(s2, two0, two1);
+  const V two2 = add3(s1, hn::LoadU(d, x[4] + o), hn::LoadU(d, x[5] + o));
+  const V two3 = add3(s1, hn::LoadU(d, x[6] + o), hn::LoadU(d, x[7] + o));
+  const V four1 = add3(s2, two2, two3);
+  return add3(s4, four0, four1);
 }
 
 void add_queue(Counter& c, std::uint32_t level);
@@ -110,13 +141,7 @@ void add_queue(Counter& c, std::uint32_t level) {
       s4 = hn::Load(d, c.sum[level + 2] + o);
     for (std::uint32_t g = 0; g < groups; ++g) {
       const std::uint64_t* const* x = c.queue[level] + 8 * g;
-      const V two0 = add3(s1, hn::LoadU(d, x[0] + o), hn::LoadU(d, x[1] + o));
-      const V two1 = add3(s1, hn::LoadU(d, x[2] + o), hn::LoadU(d, x[3] + o));
-      const V four0 = add3(s2, two0, two1);
-      const V two2 = add3(s1, hn::LoadU(d, x[4] + o), hn::LoadU(d, x[5] + o));
-      const V two3 = add3(s1, hn::LoadU(d, x[6] + o), hn::LoadU(d, x[7] + o));
-      const V four1 = add3(s2, two2, two3);
-      hn::Store(add3(s4, four0, four1), d, up[g] + o);
+      hn::Store(add8(s1, s2, s4, x, o), d, up[g] + o);
     }
     hn::Store(s1, d, c.sum[level] + o);
     hn::Store(s2, d, c.sum[level + 1] + o);
@@ -144,17 +169,18 @@ std::uint32_t finish(Counter& c) {
   return n_planes;
 }
 
-HWY_INLINE void add_planes(Counter& c, const SlicedBlock& block, const SliceRun& run, std::uint32_t shift) {
+HWY_INLINE void add_planes(Counter& c, const SlicedBlock& block, const SliceRun& run) {
   for (std::uint32_t s = run.first; s < run.stop; ++s) {
-    const std::uint32_t width = std::min(block.width(s), kLevels - shift);
+    const std::uint32_t width = block.width(s);
     const auto* plane = reinterpret_cast<const std::uint64_t*>(block.stream_planes(s));
-    for (std::uint32_t k = 0; k < width; ++k) add_plane(c, shift + k, plane + k * kWords);
+    for (std::uint32_t k = 0; k < width; ++k) add_plane(c, k, plane + k * kWords);
   }
 }
 
-HWY_INLINE void add_lists(const SlicedBlock& block, const SliceRun& run, std::uint64_t weight, std::uint64_t* values) {
-  const std::uint16_t* stop = block.list_stop(run.stop - 1);
-  for (const std::uint16_t* e = block.list_begin(run.first); e < stop; ++e)
+HWY_INLINE void add_lists(const SlicedBlock& block, std::uint32_t first, std::uint32_t last, std::uint64_t weight,
+                          std::uint64_t* values) {
+  const std::uint16_t* stop = block.list_stop(last);
+  for (const std::uint16_t* e = block.list_begin(first); e < stop; ++e)
     values[listed_position(*e)] += weight << listed_plane(*e);
 }
 
@@ -172,12 +198,12 @@ HWY_INLINE void transpose_stage(std::uint32_t (*rows)[16], std::uint32_t mask) {
     }
 }
 
-// values[i] += or -= the counter's number at position i.
-void add_values(const Counter& c, std::uint32_t n_planes, bool minus, std::uint64_t* values) {
+// values[i] += or -= the bit-sliced number at position i.
+void add_values(const std::uint64_t (*sum)[kWords], std::uint32_t n_planes, bool minus, std::uint64_t* values) {
   for (std::uint32_t base = 0; base < n_planes; base += 32) {
     const std::uint32_t n = std::min(n_planes - base, 32u);
     alignas(64) std::uint32_t rows[32][16];
-    std::memcpy(rows, c.sum[base], n * sizeof rows[0]);
+    std::memcpy(rows, sum[base], n * sizeof rows[0]);
     std::memset(rows + n, 0, (32 - n) * sizeof rows[0]);
     transpose_stage<16>(rows, 0x0000ffffu);
     transpose_stage<8>(rows, 0x00ff00ffu);
@@ -192,30 +218,174 @@ void add_values(const Counter& c, std::uint32_t n_planes, bool minus, std::uint6
   }
 }
 
-void sum_form(const SlicedBlock& block, const SliceForm& form, std::uint64_t* values) {
-  Scratch& s = scratch();
-  start(s.plus);
-  start(s.minus);
-  std::memset(values, 0, kBlockPositions * sizeof *values);
-  for (const SliceGroup& g : form) {
-    const std::uint64_t weight = std::uint64_t{1} << g.shift;
-    for (const SliceRun& run : g.plus) {
-      add_planes(s.plus, block, run, g.shift);
-      add_lists(block, run, weight, values);
+HWY_INLINE void prefetch(const void* at) {
+  __builtin_prefetch(at, 0, 3);
+}
+
+// Terms [first, stop) of a form over one block. The directory of the block after it is asked for on the way.
+void gather(Gathered& g, const SlicedBlock& block, const SlicedBlock* next, const SliceForm::Term* first,
+            const SliceForm::Term* stop) {
+  std::memset(g.n, 0, sizeof g.n);
+  g.top = 0;
+  for (const SliceForm::Term* t = first; t < stop; ++t) {
+    if (next) prefetch(next->entry + t->stream);
+    const std::uint32_t width = std::min(block.width(t->stream), kLevels - t->shift);
+    const auto* plane = reinterpret_cast<const std::uint64_t*>(block.stream_planes(t->stream));
+    // The first four without a branch: most pixels have fewer, no two neighbours alike.
+    for (std::uint32_t k = 0; k < 4; ++k) {
+      const std::uint32_t level = t->shift + k;
+      g.planes[level][g.n[level]] = plane + k * kWords;
+      g.n[level] += k < width;
     }
-    for (const SliceRun& run : g.minus) {
-      add_planes(s.minus, block, run, g.shift);
-      add_lists(block, run, 0 - weight, values);
+    for (std::uint32_t k = 4; k < width; ++k) {
+      const std::uint32_t level = t->shift + k;
+      g.planes[level][g.n[level]++] = plane + k * kWords;
+    }
+    g.top = std::max(g.top, t->shift + width);
+  }
+}
+
+// The same for the lists.
+void gather_lists(std::vector<ListRange>& lists, const SlicedBlock& block, const SlicedBlock* next,
+                  std::span<const SliceForm::ListRun> runs) {
+  lists.resize(runs.size());
+  std::size_t n = 0;
+  for (const SliceForm::ListRun& run : runs) {
+    if (next) prefetch(next->list_end + run.first);
+    const ListRange range{block.list_begin(run.first), block.list_stop(run.stop - 1), run.weight};
+    prefetch(range.begin);
+    lists[n] = range;
+    n += range.begin < range.stop;
+  }
+  lists.resize(n);
+}
+
+// Walks over the planes of the next step, a few at a time, and asks for them.
+struct Ahead {
+  const Gathered* next;
+  std::uint32_t level = 0, i = 0;
+  HWY_INLINE void ask(std::uint32_t n) {
+    while (next && n) {
+      if (level >= next->top) return;
+      if (i >= next->n[level]) {
+        ++level, i = 0;
+        continue;
+      }
+      prefetch(next->planes[level][i++]);
+      --n;
     }
   }
-  add_values(s.plus, finish(s.plus), false, values);
-  add_values(s.minus, finish(s.minus), true, values);
+};
+
+// Adds one level's planes to the sum, eight at a time, batch by batch; carries join the level three up.
+void add_level(Gathered& g, std::uint32_t level, std::uint64_t (*sum)[kWords], std::uint64_t (*carry)[kCarries][kWords],
+               Ahead& ahead) {
+  const D d;
+  constexpr std::uint32_t kBatch = 8;
+  const std::uint32_t groups = (g.n[level] + 7) / 8;
+  for (std::uint32_t i = g.n[level]; i < groups * 8; ++i) g.planes[level][i] = kNoBits;
+  for (std::uint32_t first = 0; first < groups; first += kBatch) {
+    const std::uint32_t stop = std::min(groups, first + kBatch);
+    ahead.ask(8 * (stop - first) + 8);
+    for (std::uint32_t o = 0; o < kWords; o += static_cast<std::uint32_t>(hn::Lanes(d))) {
+      V s1 = hn::Load(d, sum[level] + o), s2 = hn::Load(d, sum[level + 1] + o), s4 = hn::Load(d, sum[level + 2] + o);
+      for (std::uint32_t k = first; k < stop; ++k)
+        hn::Store(add8(s1, s2, s4, g.planes[level] + 8 * k, o), d, carry[level][k] + o);
+      hn::Store(s1, d, sum[level] + o);
+      hn::Store(s2, d, sum[level + 1] + o);
+      hn::Store(s4, d, sum[level + 2] + o);
+    }
+  }
+  for (std::uint32_t k = 0; k < groups; ++k)
+    if (any_bit(carry[level][k])) {
+      g.planes[level + 3][g.n[level + 3]++] = carry[level][k];
+      g.top = std::max(g.top, level + 4);
+    }
+}
+
+void add_gathered(Gathered& g, std::uint64_t (*sum)[kWords], std::uint64_t (*carry)[kCarries][kWords],
+                  const Gathered* next) {
+  Ahead ahead{next};
+  for (std::uint32_t level = 0; level < std::min(g.top, kLevels); ++level)
+    if (g.n[level]) add_level(g, level, sum, carry, ahead);
+  ahead.ask(~0u);
+}
+
+// One step of the walk over blocks, forms and signs: up to kChunk terms.
+struct Step {
+  const SlicedBlock* block;
+  const SliceForm::Term *first, *stop;
+  std::uint32_t form, minus;
+  bool first_of_form, last_of_form;
+};
+std::vector<Step> steps_of(std::span<const SlicedBlock> blocks, std::span<const SliceForm> forms) {
+  std::vector<Step> steps;
+  for (const SlicedBlock& block : blocks)
+    for (std::uint32_t m = 0; m < forms.size(); ++m) {
+      const std::size_t first = steps.size();
+      for (std::uint32_t minus = 0; minus < 2; ++minus) {
+        const auto& terms = minus ? forms[m].minus : forms[m].plus;
+        for (std::size_t at = 0; at < terms.size(); at += kChunk)
+          steps.push_back(
+              {&block, terms.data() + at, terms.data() + std::min(terms.size(), at + kChunk), m, minus, false, false});
+      }
+      if (steps.size() == first)
+        steps.push_back({&block, nullptr, nullptr, m, 0, false, false});  // it still writes zeros
+      steps[first].first_of_form = true;
+      steps.back().last_of_form = true;
+    }
+  return steps;
+}
+
+void finish_form(const std::vector<ListRange>& lists, std::uint64_t (*sum)[kAllLevels][kWords], std::uint64_t* values) {
+  std::memset(values, 0, kBlockPositions * sizeof *values);
+  for (const ListRange& range : lists)
+    for (const std::uint16_t* e = range.begin; e < range.stop; ++e)
+      values[listed_position(*e)] += range.weight << listed_plane(*e);
+  for (std::uint32_t minus = 0; minus < 2; ++minus) {
+    std::uint32_t n_planes = kLevels;
+    while (n_planes && !any_bit(sum[minus][n_planes - 1])) --n_planes;
+    add_values(sum[minus], n_planes, minus != 0, values);
+    std::memset(sum[minus], 0, sizeof sum[minus]);
+  }
+}
+
+void sum_forms(std::span<const SlicedBlock> blocks, std::span<const SliceForm> forms,
+               std::span<const std::span<std::uint64_t>> images) {
+  Scratch& s = scratch();
+  std::memset(s.sum, 0, sizeof s.sum);
+  const std::vector<Step> steps = steps_of(blocks, forms);
+  std::size_t n_gathered = 0, n_finished = 0;  // forms over blocks: the lists take turns in two places
+  const auto gather_step = [&](std::size_t i) {
+    const SlicedBlock* next = steps[i].block + 1 < blocks.data() + blocks.size() ? steps[i].block + 1 : nullptr;
+    if (steps[i].first_of_form)
+      gather_lists(s.lists[n_gathered++ % 2], *steps[i].block, next, forms[steps[i].form].lists);
+    gather(s.gathered[i % 2], *steps[i].block, next, steps[i].first, steps[i].stop);
+  };
+  if (!steps.empty()) gather_step(0);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    const bool more = i + 1 < steps.size();
+    if (more) gather_step(i + 1);
+    add_gathered(s.gathered[i % 2], s.sum[step.minus], s.carry, more ? &s.gathered[(i + 1) % 2] : nullptr);
+    if (!step.last_of_form) continue;
+    const std::uint64_t at = static_cast<std::uint64_t>(step.block - blocks.data()) * kBlockPositions;
+    const std::span<std::uint64_t> image = images[step.form].subspan(at);
+    const std::vector<ListRange>& lists = s.lists[n_finished++ % 2];
+    if (image.size() >= kBlockPositions) {
+      finish_form(lists, s.sum, image.data());
+    } else {
+      std::uint64_t values[kBlockPositions];
+      finish_form(lists, s.sum, values);
+      std::copy(values, values + image.size(), image.begin());
+    }
+  }
 }
 
 // The sum of a line of pixels, as planes, enters the total and, times its coordinate, its moment.
 void add_line(const SlicedBlock& block, const MomentPixels::Line& line, Counter& sum, Counter* total, Counter& moment) {
   start(sum);
-  for (const SliceRun& run : line.runs) add_planes(sum, block, run, 0);
+  for (const SliceRun& run : line.runs) add_planes(sum, block, run);
   const std::uint32_t n_planes = finish(sum);
   for (std::uint32_t k = 0; k < n_planes; ++k) {
     if (total) add_copy(*total, k, sum.sum[k]);
@@ -232,17 +402,17 @@ void add_moments(const SlicedBlock& block, const MomentPixels& pixels, bool minu
   for (const MomentPixels::Line& line : pixels.rows) {
     add_line(block, line, s.line, &s.total, s.row);
     for (const SliceRun& run : line.runs) {
-      add_lists(block, run, one, total);
-      add_lists(block, run, one * line.coordinate, row);
+      add_lists(block, run.first, run.stop - 1, one, total);
+      add_lists(block, run.first, run.stop - 1, one * line.coordinate, row);
     }
   }
   for (const MomentPixels::Line& line : pixels.cols) {
     add_line(block, line, s.line, nullptr, s.col);
-    for (const SliceRun& run : line.runs) add_lists(block, run, one * line.coordinate, col);
+    for (const SliceRun& run : line.runs) add_lists(block, run.first, run.stop - 1, one * line.coordinate, col);
   }
-  add_values(s.total, finish(s.total), minus, total);
-  add_values(s.row, finish(s.row), minus, row);
-  add_values(s.col, finish(s.col), minus, col);
+  add_values(s.total.sum, finish(s.total), minus, total);
+  add_values(s.row.sum, finish(s.row), minus, row);
+  add_values(s.col.sum, finish(s.col), minus, col);
 }
 
 HWY_INLINE std::uint64_t count_bits(const std::uint64_t* plane, const std::uint64_t* positions) {
@@ -282,12 +452,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace quantem::detector_detail {
 
-HWY_EXPORT(sum_form);
+HWY_EXPORT(sum_forms);
 HWY_EXPORT(add_moments);
 HWY_EXPORT(add_stream_sums);
 
-void sum_form(const SlicedBlock& block, const SliceForm& form, std::uint64_t* values) {
-  HWY_DYNAMIC_DISPATCH(sum_form)(block, form, values);
+void sum_forms(std::span<const SlicedBlock> blocks, std::span<const SliceForm> forms,
+               std::span<const std::span<std::uint64_t>> images) {
+  HWY_DYNAMIC_DISPATCH(sum_forms)(blocks, forms, images);
 }
 void add_moments(const SlicedBlock& block, const MomentPixels& pixels, bool minus, std::uint64_t* total,
                  std::uint64_t* row, std::uint64_t* col) {
@@ -305,11 +476,32 @@ void append_stream(std::vector<SliceRun>& runs, std::uint32_t stream) {
     runs.push_back({stream, stream + 1});
 }
 
-SliceGroup group_of(const MaskPlan& plan, std::uint32_t shift) {
-  SliceGroup g;
-  g.shift = shift;
-  for (const PlanTerm& t : plan.terms) append_stream(t.sign > 0 ? g.plus : g.minus, t.stream);
-  return g;
+SliceForm form_of(std::span<const WeightedStream> streams) {
+  SliceForm form;
+  for (const auto& [stream, weight] : streams) {
+    if (weight == 0) continue;
+    // Non-adjacent form: the fewest signed powers of two, a third of the bits on average.
+    const bool negative = weight < 0;
+    const std::uint64_t w = negative ? 0 - static_cast<std::uint64_t>(weight) : static_cast<std::uint64_t>(weight);
+    const std::uint64_t half = w >> 1, sum = w + half, changed = half ^ sum;
+    for (std::uint64_t bits = sum & changed; bits; bits &= bits - 1)
+      (negative ? form.minus : form.plus).push_back({stream, static_cast<std::uint32_t>(std::countr_zero(bits))});
+    for (std::uint64_t bits = half & changed; bits; bits &= bits - 1)
+      (negative ? form.plus : form.minus).push_back({stream, static_cast<std::uint32_t>(std::countr_zero(bits))});
+    const auto list_weight = static_cast<std::uint64_t>(weight);
+    if (!form.lists.empty() && form.lists.back().stop == stream && form.lists.back().weight == list_weight)
+      ++form.lists.back().stop;
+    else
+      form.lists.push_back({stream, stream + 1, list_weight});
+  }
+  return form;
+}
+
+SliceForm form_of(const MaskPlan& plan) {
+  std::vector<WeightedStream> streams;
+  streams.reserve(plan.terms.size());
+  for (const PlanTerm& t : plan.terms) streams.push_back({t.stream, t.sign});
+  return form_of(streams);
 }
 
 }  // namespace quantem::detector_detail

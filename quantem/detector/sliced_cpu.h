@@ -26,7 +26,7 @@ inline std::shared_ptr<const Planner> cpu_planner(const Volume& volume) {
 Result<Done> run_forms(const Volume& volume, std::span<const SliceForm> forms,
                        std::span<const std::span<std::uint64_t>> images, const Job& job, const char* what);
 
-// Integer weights as a few signed binary masks, one for each bit of |w|.
+// Integer weights as a few signed binary masks, one for each bit of |w|, whose plans are added up.
 SliceForm form_of_weights(const Planner& planner, std::span<const std::int64_t> weights);
 
 DetectorOps::Path masked_sums_sliced(const Volume&, std::span<const BitMask>, std::span<const std::span<std::uint64_t>>,
