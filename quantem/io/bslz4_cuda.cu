@@ -30,7 +30,7 @@ struct Cut {
 };
 
 enum Counter : u32 { kWide, kRest, kCounters };
-enum Verdict : u32 { kFine, kRefused, kAbsent };
+constexpr u32 kFine = Bslz4Decoder::kFine, kRefused = Bslz4Decoder::kRefused, kAbsent = Bslz4Decoder::kAbsent;
 
 // Scratch of one slab. Stream q = b * n_frames + frame: neighbours in q are alike, so warps stay in step.
 struct Slab {
@@ -558,7 +558,7 @@ Result<std::unique_ptr<Bslz4Decoder>> Bslz4Decoder::make(CudaContext& context, c
 }
 
 Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const void* bytes, const ChunkPlace* chunks, std::uint32_t n_frames,
-                                  const PlaneRows& rows) {
+                                  const PlaneRows& rows, std::uint32_t* verdicts) {
   State& s = *state_;
   Slab d = s.lanes[lane].slab;
   auto* st = reinterpret_cast<cudaStream_t>(stream);
@@ -566,7 +566,6 @@ Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const 
   d.n_frames = n_frames;
   d.bytes = static_cast<const u8*>(bytes);
   d.chunks = chunks;
-  s.lanes[lane].slab.n_frames = n_frames;
   const u64 blocks = (n_frames + kBlockPositions - 1) / kBlockPositions;
   QUANTEM_TRY(check(cudaMemsetAsync(rows.live, 0, blocks * rows.n_segments * kBlockPositions * 4, st)));
   QUANTEM_TRY(check(cudaMemsetAsync(d.counters, 0, 4 * kCounters, st)));
@@ -582,6 +581,7 @@ Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const 
   copy_rest<<<s.multiprocessors * 8, 32, 0, st>>>(d, rows);
   clear_refused<<<(n_frames + 255) / 256, 256, 0, st>>>(d, rows);
   QUANTEM_TRY(check(cudaGetLastError()));
+  QUANTEM_TRY(check(cudaMemcpyAsync(verdicts, d.verdict, 4ull * n_frames, cudaMemcpyDeviceToHost, st)));
   if (s.planned) return Done{};
   // Once, after the first slab: a window for most blocks, a whole one for those with a large value (a bad pixel at 65535).
   QUANTEM_TRY(check(cudaStreamSynchronize(st)));
@@ -603,15 +603,6 @@ Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const 
   narrow.insert(narrow.end(), large.begin(), large.end());
   s.planned = true;
   return s.context->copy_up(s.order.data(), narrow.data(), 4ull * narrow.size());
-}
-
-Result<std::vector<std::uint32_t>> Bslz4Decoder::refused(std::uint32_t lane) const {
-  const Slab& d = state_->lanes[lane].slab;
-  std::vector<u32> verdict(d.n_frames), out;
-  QUANTEM_TRY(state_->context->copy_down(verdict.data(), d.verdict, 4ull * d.n_frames));
-  for (u32 f = 0; f < d.n_frames; ++f)
-    if (verdict[f] == kRefused) out.push_back(f);
-  return out;
 }
 
 }  // namespace quantem

@@ -36,12 +36,11 @@ class Bslz4Decoder {
   // Whether frames of this shape can be decoded here at all (a frame of under 8 elements has no block).
   static bool supports(std::uint32_t n_pixels, std::uint32_t item_bits);
 
+  enum Verdict : std::uint32_t { kFine, kRefused, kAbsent };
   // Queues on `stream`: `bytes` (device memory, 64 readable bytes behind the last chunk) -> rows.words, rows.live; clears the bits of
-  // rows.present (which the caller has set) of frames that are refused.
+  // rows.present (which the caller has set) of frames that are refused. One Verdict a frame goes to `verdicts` (pinned host memory).
   Result<Done> decode(std::uint32_t lane, CudaStream* stream, const void* bytes, const ChunkPlace* chunks_on_device, std::uint32_t n_frames,
-                      const PlaneRows& rows);
-  // Frames of the last slab of a lane that were refused, ascending. The lane's stream must have finished that slab.
-  Result<std::vector<std::uint32_t>> refused(std::uint32_t lane) const;
+                      const PlaneRows& rows, std::uint32_t* verdicts);
 
  private:
   struct State;

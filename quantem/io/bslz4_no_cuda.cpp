@@ -12,10 +12,8 @@ std::uint64_t Bslz4Decoder::work_bytes(const Options&) { return 0; }
 Result<std::unique_ptr<Bslz4Decoder>> Bslz4Decoder::make(CudaContext&, const Options&) {
   return Error{Code::device, list_cuda_devices().reason};
 }
-Result<Done> Bslz4Decoder::decode(std::uint32_t, CudaStream*, const void*, const ChunkPlace*, std::uint32_t, const PlaneRows&) {
-  return Error{Code::device, list_cuda_devices().reason};
-}
-Result<std::vector<std::uint32_t>> Bslz4Decoder::refused(std::uint32_t) const {
+Result<Done> Bslz4Decoder::decode(std::uint32_t, CudaStream*, const void*, const ChunkPlace*, std::uint32_t, const PlaneRows&,
+                                  std::uint32_t*) {
   return Error{Code::device, list_cuda_devices().reason};
 }
 

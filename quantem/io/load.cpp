@@ -25,19 +25,19 @@ class ContainerFrames : public FrameSource {
 }  // namespace
 
 Result<Volume> load(const Device& device, const Container& container, const LoadOptions& options, const Job& job) {
-  if (device.backend() != Backend::cpu)
-    return Error{Code::unsupported, "load: " + std::string(backend_name(device.backend())) +
-                                        " volumes are not in this build; open backend='cpu' by name"};
   QUANTEM_TRY_ASSIGN(plan, plan_load(device, container, options));
+  if (device.backend() == Backend::cuda && plan.representation == Representation::dense)
+    return Error{Code::unsupported, "load: dense " + std::string(dtype_name(plan.dtype)) +
+                                        " volumes are loaded with backend='cpu'; cuda keeps uint8, uint16 and uint32 encoded"};
   QUANTEM_TRY(check_memory(device, container, plan));
   QUANTEM_TRY(check_unchanged(container));
   QUANTEM_TRY_ASSIGN(reader, FrameReader::open(container));
   const ContainerFrames frames(container, reader);
   std::unique_ptr<BlockEncoder> fast;
-  if (plan.representation == Representation::encoded && plan.plain())
+  if (device.backend() == Backend::cpu && plan.representation == Representation::encoded && plan.plain())
     fast = fast_block_encoder(plan, container, reader);
   return run_load(
-      device, plan, facts_of(container), frames, fast.get(), [&] { return check_unchanged(container); }, job);
+      device, plan, facts_of(container), frames, fast.get(), [&] { return check_unchanged(container); }, job, &container, &reader);
 }
 
 }  // namespace quantem

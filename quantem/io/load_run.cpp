@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "quantem/io/load_cuda.h"
 #include "quantem/io/load_hot_pixels.h"
 #include "quantem/io/load_provenance.h"
 #include "quantem/runtime/scratch_pool.h"
@@ -71,17 +72,25 @@ class Run {
   Run(const Device& device, const LoadPlan& plan, const FrameSource& source, BlockEncoder* fast, const Job& job)
       : device_(device),
         plan_(plan),
+        source_(source),
         reader_(plan, source),
         fast_(fast),
         job_(job),
         meter_(job_, "load", plan.crop.n_positions(), "frames") {}
 
-  Result<Done> blocks() {
+  Result<Done> blocks(const Container* container, const FrameReader* reader) {
     reports.resize(plan_.n_blocks);
     if (plan_.options.hot_pixels == HotPixels::median) {
       QUANTEM_TRY_ASSIGN(found, find_hot_pixels(plan_, reader_, job_));
       hot = found;
       reader_.set_hot_pixels(std::move(found));
+    }
+    if (device_.backend() == Backend::cuda) {
+      QUANTEM_TRY_ASSIGN(loaded, load_on_cuda(device_, plan_, source_, reader_, container, reader, meter_));
+      reports = std::move(loaded.reports);
+      on_device = std::move(loaded.volume);
+      fast_on_device = loaded.fast;
+      return audited();
     }
     QUANTEM_TRY(prepare());
     std::vector<std::optional<Error>> errors(plan_.n_blocks);
@@ -99,9 +108,7 @@ class Run {
         plan_.blocks_in_work);
     if (meter_.cancelled()) return meter_.cancelled_error("load");
     if (first_failed < plan_.n_blocks) return std::move(*errors[first_failed]);
-    for (const BlockReport& r : reports) audit.merge(r.audit);
-    if (!fits(plan_, audit)) return does_not_fit(plan_, audit);
-    return Done{};
+    return audited();
   }
   void finish() { meter_.finish(); }
 
@@ -110,8 +117,16 @@ class Run {
   AuditPart audit;
   DenseStorage dense;
   SlicedStorage sliced;
+  std::shared_ptr<const SlicedDevice> on_device;
+  bool fast_on_device = false;
 
  private:
+  Result<Done> audited() {
+    for (const BlockReport& r : reports) audit.merge(r.audit);
+    if (!fits(plan_, audit)) return does_not_fit(plan_, audit);
+    return Done{};
+  }
+
   Result<Done> prepare() {
     if (plan_.representation == Representation::dense) {
       QUANTEM_TRY_ASSIGN(memory, allocate_buffer(plan_.shape.n_values() * item_bytes(plan_.dtype), "load"));
@@ -155,6 +170,7 @@ class Run {
 
   const Device& device_;
   const LoadPlan& plan_;
+  const FrameSource& source_;
   BlockReader reader_;
   BlockEncoder* fast_;
   const Job& job_;
@@ -190,9 +206,10 @@ SourceFacts facts_of(const Container& c) {
 }
 
 Result<Volume> run_load(const Device& device, const LoadPlan& plan, const SourceFacts& facts, const FrameSource& source,
-                        BlockEncoder* fast, const std::function<Result<Done>()>& check_source, const Job& job) {
+                        BlockEncoder* fast, const std::function<Result<Done>()>& check_source, const Job& job,
+                        const Container* container, const FrameReader* reader) {
   Run run(device, plan, source, fast, job);
-  QUANTEM_TRY(run.blocks());
+  QUANTEM_TRY(run.blocks(container, reader));
   QUANTEM_TRY(check_source());
 
   VolumeInfo info;
@@ -227,7 +244,9 @@ Result<Volume> run_load(const Device& device, const LoadPlan& plan, const Source
   }
   info.n_nonfinite_samples = n_nonfinite(plan, run.dense);
   info.provenance = load_provenance(plan, facts, info, valid, became_bad, run.hot, run.reports, fast != nullptr);
+  if (run.on_device) info.provenance.path = run.fast_on_device ? "cuda_load_planes" : "cuda_load_frames";
   run.finish();
+  if (run.on_device) return Volume(std::move(info), device, std::move(run.on_device));
   if (plan.representation == Representation::dense) return Volume(std::move(info), device, std::move(run.dense));
   return Volume(std::move(info), device, std::move(run.sliced));
 }
