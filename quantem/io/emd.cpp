@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "quantem/core/units.h"
 #include "quantem/io/dataset_bytes_locked.h"
 #include "quantem/io/hdf5_index.h"
 #include "quantem/io/metadata.h"
@@ -41,16 +42,6 @@ std::optional<Step> axis_step(const std::shared_ptr<const File>& file, const std
   return Step{step, hdf5::as_text(hdf5::read_attribute(*axis, "units")).value_or("")};
 }
 
-// 1/angstrom of a reciprocal unit, or nothing.
-std::optional<double> per_angstrom(std::string unit) {
-  if (unit.size() > 2 && unit.front() == '[' && unit.back() == ']') unit = unit.substr(1, unit.size() - 2);
-  for (const char* name : {"A^-1", "1/A", "Å^-1", "1/Å", "Å⁻¹", "A⁻¹"})
-    if (unit == name) return 1.0;
-  for (const char* name : {"nm^-1", "1/nm", "n_m^-1", "nm⁻¹"})
-    if (unit == name) return 0.1;
-  return std::nullopt;
-}
-
 void set_steps(Container& c, const std::optional<Step>& row, const std::optional<Step>& col, bool detector) {
   if (!row || !col) return;
   Calibration& k = c.calibration;
@@ -65,12 +56,10 @@ void set_steps(Container& c, const std::optional<Step>& row, const std::optional
     k.det_sampling_mrad = {Pair{row->value * *a, col->value * *b}, "mrad", Origin::file, ""};
     return;
   }
-  const auto a = per_angstrom(row->unit), b = per_angstrom(col->unit);
-  if (a && b && k.voltage_kV) {  // angle = wavelength * spatial frequency
-    const double mrad = electron_wavelength_A(*k.voltage_kV.value) * 1000;
-    k.det_sampling_mrad = {Pair{row->value * *a * mrad, col->value * *b * mrad}, "mrad", Origin::derived,
-                           "from 1/A and the voltage"};
-  }
+  if (!k.voltage_kV) return;  // angle = wavelength * spatial frequency
+  const auto a = convert(row->value, plain_unit(row->unit), "mrad", *k.voltage_kV.value);
+  const auto b = convert(col->value, plain_unit(col->unit), "mrad", *k.voltage_kV.value);
+  if (a && b) k.det_sampling_mrad = {Pair{*a, *b}, "mrad", Origin::derived, "from reciprocal lengths and the voltage"};
 }
 
 std::optional<double> scalar(const json& all, const char* name) {

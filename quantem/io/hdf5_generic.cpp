@@ -40,13 +40,17 @@ Result<Done> inspect_dataset(Container& c, const std::shared_ptr<const File>& fi
   c.n_expected = end_of_parts(c);
   hdf5::agree(c);
   c.valid_pixels = BitMask(c.shape.frame_pixels(), true);
-  if (is_arina(file)) read_master_metadata(c, file);
+  // What a master and its side file say is about the images below /entry/data, not about a mask or a flat field.
+  const bool is_image = dataset.path.starts_with("/entry/data/");
+  if (is_image && is_arina(file)) read_master_metadata(c, file);
   read_emd_calibration(c, dataset.file, dataset.path);
   note_scan_shape(c, hints, dataset);
   if (auto root = hdf5::find_object(file, "/")) note_scan_shape(c, hints, *root);
-  const SideFile side = read_side_files(c);
-  hints.side_file = side.scan;
-  hints.side_file_name = side.name;
+  if (is_image) {
+    const SideFile side = read_side_files(c);
+    hints.side_file = side.scan;
+    hints.side_file_name = side.name;
+  }
   resolve_scan_shape(c, hints);
   return Done{};
 }

@@ -13,8 +13,9 @@ namespace quantem {
 // Adds `value` under `key` to container.metadata_json. Text that is not UTF-8 is written with replacement characters.
 void add_metadata(Container& container, const std::string& key, nlohmann::json value);
 
-// The factor from one unit of a length, time, voltage or angle to another, or nothing when either is not known or they do not
-// belong together. "m" to "mm": 1000.
+// A unit without the marks of EMD 0.x: "[n_m^-1]" is "nm^-1".
+std::string plain_unit(std::string_view text);
+// The factor from one unit to another of the same kind (core/units.h), or nothing. "m" to "mm": 1000.
 std::optional<double> unit_scale(std::string_view from, std::string_view to);
 
 }  // namespace quantem

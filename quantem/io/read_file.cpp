@@ -12,8 +12,6 @@
 namespace quantem {
 namespace {
 
-constexpr std::size_t kMostPerCall = std::size_t{1} << 30;
-
 std::string reason(int number) {
   return std::generic_category().message(number);
 }
@@ -32,12 +30,12 @@ ReadOnlyFile::~ReadOnlyFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Result<Done> ReadOnlyFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+Result<Done> ReadOnlyFile::read(std::uint64_t offset, std::span<std::byte> out, std::size_t most_per_call) const {
   std::size_t done = 0;
   while (done < out.size()) {
     if (offset + done > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
       return Error(Code::io, "read at byte " + std::to_string(offset) + ": past the largest offset of the system");
-    const ssize_t n = ::pread(descriptor_, out.data() + done, std::min(out.size() - done, kMostPerCall),
+    const ssize_t n = ::pread(descriptor_, out.data() + done, std::min(out.size() - done, most_per_call),
                               static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Error(Code::io, "read at byte " + std::to_string(offset + done) + ": " + reason(errno));

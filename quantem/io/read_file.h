@@ -25,7 +25,8 @@ class ReadOnlyFile {
   [[nodiscard]] int descriptor() const { return descriptor_; }
   // Fills `out` from `offset`. The system may give less than asked (one read is capped near 2 GiB): loops, at most 1 GiB a call.
   // io: the file ends early, or the system's reason.
-  Result<Done> read(std::uint64_t offset, std::span<std::byte> out) const;
+  Result<Done> read(std::uint64_t offset, std::span<std::byte> out,
+                    std::size_t most_per_call = std::size_t{1} << 30) const;
 
  private:
   int descriptor_ = -1;

@@ -74,10 +74,12 @@ void take_em_metadata(Container& c, const std::shared_ptr<const hdf5::File>& fil
 
 SideFile read_side_files(Container& c) {
   SideFile side;
-  const auto stem = stem_of(c.path);
-  if (!stem) return side;
   std::error_code ignored;
-  const fs::path here = c.path.parent_path();
+  fs::path master = fs::canonical(c.path, ignored);  // a symlink to the master leads to its folder
+  if (ignored) master = c.path;
+  const auto stem = stem_of(master);
+  if (!stem) return side;
+  const fs::path here = master.parent_path();
   const auto open = [&](const std::string& name) -> std::shared_ptr<const hdf5::File> {
     const fs::path path = here / name;
     if (!fs::is_regular_file(path, ignored)) return nullptr;
