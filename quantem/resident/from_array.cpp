@@ -80,8 +80,20 @@ class Intake {
         encode_(encode),
         n_blocks_((shape.n_positions() + kBlockPositions - 1) / kBlockPositions) {}
 
-  Result<Done> run(int threads) {
+  // Blocks in work at once hold their counts twice: as many as `device` has a work area for, at least one.
+  Result<Done> run(const Device& device) {
     const std::uint64_t pixels = shape_.frame_pixels();
+    const std::uint64_t usable = device.usable_bytes();
+    const std::uint64_t need = encode_ ? 2 * block_bytes() : shape_.n_values() * sizeof(T);
+    if (need > usable)
+      return Error{Code::out_of_memory, "from_array: " + to_string(shape_) + " " +
+                                            std::string(dtype_name(dtype_of<T>())) + " needs " + std::to_string(need) +
+                                            " bytes, " + device.label() + " has " + std::to_string(usable) +
+                                            " usable; pass fewer positions or pixels" +
+                                            (encode_ ? "" : ", or keep encoded storage (representation=\"encoded\")")};
+    const int cores = device.options().threads > 0 ? device.options().threads : default_thread_count();
+    const std::uint64_t fit = std::max<std::uint64_t>(1, device.options().work_bytes / (2 * block_bytes()));
+    const int threads = static_cast<int>(std::min<std::uint64_t>(fit, static_cast<std::uint64_t>(cores)));
     audits.resize(n_blocks_);
     flagged.resize(n_blocks_);
     if (encode_) {
@@ -120,6 +132,10 @@ class Intake {
     std::vector<T> values;
     BlockWriter writer;
   };
+
+  [[nodiscard]] std::uint64_t block_bytes() const {
+    return std::min<std::uint64_t>(kBlockPositions, shape_.n_positions()) * shape_.frame_pixels() * sizeof(T);
+  }
 
   Result<Done> take_block(std::uint64_t b, std::uint64_t pixels) {
     const std::uint64_t first = b * kBlockPositions;
@@ -181,7 +197,7 @@ Result<Volume> take(const Device& device, const ArrayView& a, const Shape4& shap
   Intake<T> intake(shape, static_cast<const T*>(a.data),
                    IntakeRules(info.valid_pixels, o.flagged, saturation_of(a.dtype, std::nullopt)),
                    info.valid_positions, encode);
-  QUANTEM_TRY(intake.run(device.options().threads));
+  QUANTEM_TRY(intake.run(device));
 
   AuditPart audit;
   for (const AuditPart& part : intake.audits) audit.merge(part);
