@@ -15,7 +15,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace quantem::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
-std::size_t elements_from_planes_fast(const std::uint8_t*, std::size_t, std::size_t, std::uint8_t*) {
+std::size_t elements_from_planes_fast(const std::uint8_t*, std::size_t, std::size_t, std::size_t, std::uint8_t*) {
   return 0;
 }
 std::size_t planes_from_elements_fast(const std::uint8_t*, std::size_t, std::size_t, std::uint8_t*) {
@@ -107,21 +107,26 @@ HWY_INLINE void planes_of_128(V v[8], std::uint8_t* plane, std::size_t plane_byt
 // The first n_columns / 16 * 16 columns (8 elements each) of a block of 1-, 2- or 4-byte elements; returns the columns
 // done.
 std::size_t elements_from_planes_fast(const std::uint8_t* planes, std::size_t n_columns, std::size_t item_bytes,
-                                      std::uint8_t* elements) {
+                                      std::size_t n_live, std::uint8_t* elements) {
   const Bytes d8;
   const Words16 d16;
   using V = hn::VFromD<Words64>;
+  // Byte k of 128 elements; bytes from n_live on are zero.
+  const auto byte = [&](std::size_t k, std::size_t column, V out[8]) {
+    if (k < n_live) return transpose_128(planes + 8 * k * n_columns + column, n_columns, out);
+    for (int i = 0; i < 8; ++i) out[i] = hn::Zero(Words64());
+  };
   std::size_t c = 0;
   for (; c + 16 <= n_columns; c += 16) {
     V byte0[8];
-    transpose_128(planes + c, n_columns, byte0);
+    byte(0, c, byte0);
     std::uint8_t* to = elements + c * 8 * item_bytes;
     if (item_bytes == 1) {
       for (int i = 0; i < 8; ++i) hn::StoreU(hn::BitCast(d8, byte0[i]), d8, to + 16 * i);
       continue;
     }
     V byte1[8];
-    transpose_128(planes + 8 * n_columns + c, n_columns, byte1);
+    byte(1, c, byte1);
     if (item_bytes == 2) {
       for (int i = 0; i < 8; ++i) {
         const auto a = hn::BitCast(d8, byte0[i]), b = hn::BitCast(d8, byte1[i]);
@@ -131,8 +136,8 @@ std::size_t elements_from_planes_fast(const std::uint8_t* planes, std::size_t n_
       continue;
     }
     V byte2[8], byte3[8];
-    transpose_128(planes + 16 * n_columns + c, n_columns, byte2);
-    transpose_128(planes + 24 * n_columns + c, n_columns, byte3);
+    byte(2, c, byte2);
+    byte(3, c, byte3);
     for (int i = 0; i < 8; ++i) {
       const auto b0 = hn::BitCast(d8, byte0[i]), b1 = hn::BitCast(d8, byte1[i]);
       const auto b2 = hn::BitCast(d8, byte2[i]), b3 = hn::BitCast(d8, byte3[i]);
@@ -216,17 +221,20 @@ std::uint64_t transpose_8x8(std::uint64_t x) {
 HWY_EXPORT(elements_from_planes_fast);
 HWY_EXPORT(planes_from_elements_fast);
 
-void elements_from_planes(std::span<const std::byte> planes, std::size_t item_bytes, std::span<std::byte> elements) {
+void elements_from_planes(std::span<const std::byte> planes, std::size_t item_bytes, std::span<std::byte> elements,
+                          std::size_t n_planes) {
   const auto* from = reinterpret_cast<const std::uint8_t*>(planes.data());
   auto* to = reinterpret_cast<std::uint8_t*>(elements.data());
   const std::size_t n_columns = elements.size() / item_bytes / 8;  // groups of 8 elements = bytes of a plane
+  const std::size_t n_live = n_planes / 8 >= item_bytes ? item_bytes : (n_planes + 7) / 8;
   std::size_t c = 0;
   if (item_bytes == 1 || item_bytes == 2 || item_bytes == 4)
-    c = HWY_DYNAMIC_DISPATCH(elements_from_planes_fast)(from, n_columns, item_bytes, to);
+    c = HWY_DYNAMIC_DISPATCH(elements_from_planes_fast)(from, n_columns, item_bytes, n_live, to);
   for (; c < n_columns; ++c) {
     for (std::size_t k = 0; k < item_bytes; ++k) {
       std::uint64_t x = 0;
-      for (unsigned p = 0; p < 8; ++p) x |= std::uint64_t{from[(8 * k + p) * n_columns + c]} << (8 * p);
+      if (k < n_live)
+        for (unsigned p = 0; p < 8; ++p) x |= std::uint64_t{from[(8 * k + p) * n_columns + c]} << (8 * p);
       x = transpose_8x8(x);
       for (unsigned e = 0; e < 8; ++e) to[(8 * c + e) * item_bytes + k] = static_cast<std::uint8_t>(x >> (8 * e));
     }

@@ -10,7 +10,9 @@
 
 namespace quantem {
 
-void elements_from_planes(std::span<const std::byte> planes, std::size_t item_bytes, std::span<std::byte> elements);
+// Planes from n_planes on are zero and are not read, except that the n_planes rounded up to a multiple of 8 must be there.
+void elements_from_planes(std::span<const std::byte> planes, std::size_t item_bytes, std::span<std::byte> elements,
+                          std::size_t n_planes = ~std::size_t{0});
 void planes_from_elements(std::span<const std::byte> elements, std::size_t item_bytes, std::span<std::byte> planes);
 
 }  // namespace quantem

@@ -180,8 +180,12 @@ ChunkFault decode_bitshuffle(std::span<const std::byte> stored, const Filter& fi
     const std::size_t n_bytes = static_cast<std::size_t>(g.bytes_of(in.block));
     std::uint64_t n_written = 0;
     if (const ChunkFault f = decode_block_planes(in, g.codec, {scratch.data(), n_bytes}, n_written); !f.ok()) return f;
-    std::memset(scratch.data() + n_written, 0, static_cast<std::size_t>(n_bytes - n_written));
-    elements_from_planes({scratch.data(), n_bytes}, g.item_bytes, out.subspan(static_cast<std::size_t>(done), n_bytes));
+    // Zero planes at the end are not made: only the bytes of the elements that have a set plane.
+    const std::size_t byte_planes = n_bytes / g.item_bytes,
+                      n_live = static_cast<std::size_t>((n_written + byte_planes - 1) / byte_planes);
+    std::memset(scratch.data() + n_written, 0, n_live * byte_planes - static_cast<std::size_t>(n_written));
+    elements_from_planes({scratch.data(), n_bytes}, g.item_bytes, out.subspan(static_cast<std::size_t>(done), n_bytes),
+                         8 * n_live);
     done += n_bytes;
     return {};
   });

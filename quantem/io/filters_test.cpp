@@ -396,6 +396,13 @@ TEST(Planes, BothWaysByTheDefinition) {
       EXPECT_TRUE(planes == planes_by_definition(truth, s)) << s << " " << m;
       elements_from_planes(planes, s, back);
       EXPECT_TRUE(back == truth) << s << " " << m;
+      for (std::size_t n_planes = 0; n_planes <= 8 * s;
+           n_planes += 5) {  // the planes above are ignored, whatever they hold
+        const std::size_t live = (n_planes + 7) / 8;
+        elements_from_planes(planes, s, back, n_planes);
+        for (std::size_t i = 0; i < back.size(); ++i)
+          ASSERT_EQ(back[i], i % s < live ? truth[i] : std::byte{0}) << s << " " << m;
+      }
     }
   }
 }
