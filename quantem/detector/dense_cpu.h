@@ -39,6 +39,7 @@ Result<Done> each_pixel_range(const Volume& volume, const Job& job, const char* 
 
 DetectorOps::Path masked_sums_dense(const Volume&, std::span<const BitMask>, std::span<const std::span<std::uint64_t>>,
                                     const Job&);
+DetectorOps::Path move_sum_dense(const Volume&, const BitMask&, const BitMask&, std::span<std::uint64_t>, const Job&);
 DetectorOps::Path weighted_sums_dense(const Volume&, std::span<const std::span<const std::int64_t>>,
                                       std::span<const std::span<std::uint64_t>>, const Job&);
 DetectorOps::Path weighted_sums_real_dense(const Volume&, std::span<const std::span<const std::int64_t>>,

@@ -23,6 +23,9 @@ struct DetectorOps {
   // images[m][n] = sum over p in masks[m] of counts[n, p]. Integer counts.
   Path (*masked_sums)(const Volume&, std::span<const BitMask> masks, std::span<const std::span<std::uint64_t>> images,
                       const Job&);
+  // `image` holds the sum over `from` and afterwards that over `to`: changed by the difference, or taken anew, whichever is
+  // cheaper; the integers are the same. Integer counts.
+  Path (*move_sum)(const Volume&, const BitMask& from, const BitMask& to, std::span<std::uint64_t> image, const Job&);
   // images[m][n] = sum over p of weights[m][p] * counts[n, p]. Integer counts.
   Path (*weighted_sums)(const Volume&, std::span<const std::span<const std::int64_t>> weights,
                         std::span<const std::span<std::uint64_t>> images, const Job&);

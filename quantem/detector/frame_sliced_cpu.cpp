@@ -153,9 +153,9 @@ DetectorOps::Path frame_statistics_sliced(const Volume& volume, std::uint64_t sa
 const DetectorOps* detector_ops_cpu_sliced() {
   using namespace detector_detail;
   // f32 counts are never bit-sliced.
-  static constexpr DetectorOps kOps{masked_sums_sliced, weighted_sums_sliced, nullptr,
-                                    moment_sums_sliced, pattern_sum_sliced,   nullptr,
-                                    pattern_max_sliced, frame_sliced,         frame_statistics_sliced};
+  static constexpr DetectorOps kOps{
+      masked_sums_sliced, move_sum_sliced, weighted_sums_sliced, nullptr,      moment_sums_sliced,
+      pattern_sum_sliced, nullptr,         pattern_max_sliced,   frame_sliced, frame_statistics_sliced};
   return &kOps;
 }
 

@@ -10,10 +10,9 @@ namespace quantem {
 namespace {
 
 using detector_detail::check_selection;
+using detector_detail::finished;
 using detector_detail::largest_count;
-using detector_detail::mark_missing;
-using detector_detail::product_provenance;
-using detector_detail::record_mask;
+using detector_detail::rounded;
 
 BitMask selected_pixels(const Volume& volume, const Mask& mask) {
   BitMask selected = mask.bits;
@@ -80,31 +79,6 @@ Result<IntegerSums> weighted_sums(const Volume& volume, const std::vector<std::v
   for (auto& image : out.images) spans.emplace_back(image);
   QUANTEM_TRY_ASSIGN(path, ops->weighted_sums(volume, weight_spans, spans, job));
   out.path = path;
-  return out;
-}
-
-// `values` become an image: missing positions marked, provenance written.
-template <class T>
-Image<T> finished(const Volume& volume, std::vector<T> values, const char* operation, std::string_view path,
-                  Dtype accumulator, const Parameters& parameters, const BitMask& selected) {
-  Image<T> image;
-  image.extent = volume.shape().scan;
-  image.values = std::move(values);
-  image.unit = "counts";
-  image.provenance = product_provenance(volume, operation, path, volume.shape().scan, dtype_of<T>(), accumulator);
-  record_mask(image.provenance, parameters, selected);
-  mark_missing(volume, image);
-  return image;
-}
-
-// One rounding of the exact sum. Signed counts: the integer is two's complement.
-std::vector<float> rounded(const std::vector<std::uint64_t>& sums, bool is_signed) {
-  std::vector<float> out(sums.size());
-  if (is_signed) {
-    for (std::size_t i = 0; i < sums.size(); ++i) out[i] = static_cast<float>(static_cast<std::int64_t>(sums[i]));
-  } else {
-    for (std::size_t i = 0; i < sums.size(); ++i) out[i] = static_cast<float>(sums[i]);
-  }
   return out;
 }
 

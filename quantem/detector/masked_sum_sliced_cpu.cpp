@@ -63,6 +63,23 @@ DetectorOps::Path masked_sums_sliced(const Volume& volume, std::span<const BitMa
   return std::string_view("cpu_sliced_masked_sum");
 }
 
+DetectorOps::Path move_sum_sliced(const Volume& volume, const BitMask& from, const BitMask& to,
+                                  std::span<std::uint64_t> image, const Job& job) {
+  const auto planner = cpu_planner(volume);
+  const MaskPlan anew = planner->plan(to), change = planner->plan_change(from, to);
+  if (anew.cost <= change.cost) {
+    const SliceForm form = form_of(anew);
+    QUANTEM_TRY(run_forms(volume, {&form, 1}, {&image, 1}, job, "masked_sum"));
+    return std::string_view("cpu_sliced_masked_sum");
+  }
+  const SliceForm form = form_of(change);
+  std::vector<std::uint64_t> difference(image.size());
+  const std::span<std::uint64_t> span(difference);
+  QUANTEM_TRY(run_forms(volume, {&form, 1}, {&span, 1}, job, "masked_sum"));
+  for (std::size_t n = 0; n < image.size(); ++n) image[n] += difference[n];
+  return std::string_view("cpu_sliced_moved_sum");
+}
+
 DetectorOps::Path weighted_sums_sliced(const Volume& volume, std::span<const std::span<const std::int64_t>> weights,
                                        std::span<const std::span<std::uint64_t>> images, const Job& job) {
   const auto planner = cpu_planner(volume);

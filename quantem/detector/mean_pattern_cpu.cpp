@@ -123,9 +123,10 @@ DetectorOps::Path frame_statistics_dense(const Volume& volume, std::uint64_t sat
 
 const DetectorOps* detector_ops_cpu_dense() {
   using namespace detector_detail;
-  static constexpr DetectorOps kOps{masked_sums_dense, weighted_sums_dense, weighted_sums_real_dense,
-                                    moment_sums_dense, pattern_sum_dense,   pattern_sum_real_dense,
-                                    pattern_max_dense, frame_dense,         frame_statistics_dense};
+  static constexpr DetectorOps kOps{masked_sums_dense,        move_sum_dense,    weighted_sums_dense,
+                                    weighted_sums_real_dense, moment_sums_dense, pattern_sum_dense,
+                                    pattern_sum_real_dense,   pattern_max_dense, frame_dense,
+                                    frame_statistics_dense};
   return &kOps;
 }
 

@@ -36,4 +36,14 @@ double largest_count(const Volume& volume) {
   return std::max(std::abs(volume.audit().count_max), std::abs(volume.audit().count_min));
 }
 
+std::vector<float> rounded(const std::vector<std::uint64_t>& sums, bool is_signed) {
+  std::vector<float> out(sums.size());
+  if (is_signed) {
+    for (std::size_t i = 0; i < sums.size(); ++i) out[i] = static_cast<float>(static_cast<std::int64_t>(sums[i]));
+  } else {
+    for (std::size_t i = 0; i < sums.size(); ++i) out[i] = static_cast<float>(sums[i]);
+  }
+  return out;
+}
+
 }  // namespace quantem::detector_detail

@@ -33,4 +33,21 @@ void mark_missing(const Volume& volume, Image<T>& image) {
   image.valid = valid;
 }
 
+// `values` become an image: missing positions marked, provenance written.
+template <class T>
+Image<T> finished(const Volume& volume, std::vector<T> values, const char* operation, std::string_view path,
+                  Dtype accumulator, const Parameters& parameters, const BitMask& selected) {
+  Image<T> image;
+  image.extent = volume.shape().scan;
+  image.values = std::move(values);
+  image.unit = "counts";
+  image.provenance = product_provenance(volume, operation, path, volume.shape().scan, dtype_of<T>(), accumulator);
+  record_mask(image.provenance, parameters, selected);
+  mark_missing(volume, image);
+  return image;
+}
+
+// One rounding of each exact sum. Signed counts: the integer is two's complement.
+std::vector<float> rounded(const std::vector<std::uint64_t>& sums, bool is_signed);
+
 }  // namespace quantem::detector_detail

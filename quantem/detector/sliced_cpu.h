@@ -31,6 +31,7 @@ SliceForm form_of_weights(const Planner& planner, std::span<const std::int64_t> 
 
 DetectorOps::Path masked_sums_sliced(const Volume&, std::span<const BitMask>, std::span<const std::span<std::uint64_t>>,
                                      const Job&);
+DetectorOps::Path move_sum_sliced(const Volume&, const BitMask&, const BitMask&, std::span<std::uint64_t>, const Job&);
 DetectorOps::Path weighted_sums_sliced(const Volume&, std::span<const std::span<const std::int64_t>>,
                                        std::span<const std::span<std::uint64_t>>, const Job&);
 DetectorOps::Path moment_sums_sliced(const Volume&, const BitMask&, std::span<std::uint64_t>, std::span<std::uint64_t>,
