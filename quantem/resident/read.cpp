@@ -56,25 +56,55 @@ std::vector<Wanted> wanted_of_block(const Region& scan, std::uint32_t scan_cols,
   return out;
 }
 
+// A few positions: each value by itself.
+template <class T>
+void read_positions(const SlicedLayout& layout, const SlicedBlock& block, const std::vector<Wanted>& wanted,
+                    const Region& det, std::span<T> out) {
+  const std::uint64_t frame_pixels = det.extent().count();
+  std::uint64_t to = 0;
+  for (std::uint32_t r = det.row_start; r < det.row_stop; ++r)
+    for (std::uint32_t c = det.col_start; c < det.col_stop; ++c, ++to) {
+      const std::uint32_t stream = layout.stream_of_pixel[std::uint64_t{r} * layout.det.cols + c];
+      for (const Wanted& w : wanted)
+        out[w.frame * frame_pixels + to] = static_cast<T>(decode_value(block, stream, w.in_block));
+    }
+}
+
+// Many positions: an 8x8 tile's streams are decoded whole, then written as rows of up to 8 pixels, a frame at a time.
+template <class T>
+void read_tile(const SlicedLayout& layout, const SlicedBlock& block, const std::vector<Wanted>& wanted,
+               const Region& tile, const Region& det, std::vector<T>& pixels, std::span<T> out) {
+  std::array<std::uint64_t, kBlockPositions> values;
+  T* to = pixels.data();
+  for (std::uint32_t r = tile.row_start; r < tile.row_stop; ++r)
+    for (std::uint32_t c = tile.col_start; c < tile.col_stop; ++c, to += kBlockPositions) {
+      decode_stream(block, layout.stream_of_pixel[std::uint64_t{r} * layout.det.cols + c], values);
+      std::transform(values.begin(), values.end(), to, [](std::uint64_t v) { return static_cast<T>(v); });
+    }
+  const std::uint64_t frame_pixels = det.extent().count(), det_cols = det.extent().cols, cols = tile.extent().cols;
+  for (const Wanted& w : wanted) {
+    const T* from = pixels.data() + w.in_block;
+    for (std::uint32_t r = tile.row_start; r < tile.row_stop; ++r) {
+      T* row = out.data() + w.frame * frame_pixels + (r - det.row_start) * det_cols + (tile.col_start - det.col_start);
+      for (std::uint64_t x = 0; x < cols; ++x, from += kBlockPositions) row[x] = *from;
+    }
+  }
+}
+
 template <class T>
 void read_block(const SlicedStorage& storage, std::uint64_t b, const Region& scan, std::uint32_t scan_cols,
                 const Region& det, std::span<T> out) {
   const std::vector<Wanted> wanted = wanted_of_block(scan, scan_cols, b);
   if (wanted.empty()) return;
-  const SlicedBlock& block = storage.blocks[b];
-  const std::uint64_t frame_pixels = det.extent().count();
-  std::array<std::uint64_t, kBlockPositions> values;
-  std::uint64_t to = 0;
-  for (std::uint32_t r = det.row_start; r < det.row_stop; ++r)
-    for (std::uint32_t c = det.col_start; c < det.col_stop; ++c, ++to) {
-      const std::uint32_t stream = storage.layout.stream_of_pixel[r * storage.layout.det.cols + c];
-      if (wanted.size() <= 8) {
-        for (const Wanted& w : wanted)
-          out[w.frame * frame_pixels + to] = static_cast<T>(decode_value(block, stream, w.in_block));
-        continue;
-      }
-      decode_stream(block, stream, values);
-      for (const Wanted& w : wanted) out[w.frame * frame_pixels + to] = static_cast<T>(values[w.in_block]);
+  const SlicedLayout& layout = storage.layout;
+  if (wanted.size() <= 8) return read_positions<T>(layout, storage.blocks[b], wanted, det, out);
+  std::vector<T> pixels(std::uint64_t{64} * kBlockPositions);
+  for (std::uint32_t row = det.row_start / 8; row <= (det.row_stop - 1) / 8; ++row)
+    for (std::uint32_t col = det.col_start / 8; col <= (det.col_stop - 1) / 8; ++col) {
+      const Region whole_tile = layout.tile8_region(row * layout.tiles8.cols + col);
+      const Region tile{std::max(whole_tile.row_start, det.row_start), std::min(whole_tile.row_stop, det.row_stop),
+                        std::max(whole_tile.col_start, det.col_start), std::min(whole_tile.col_stop, det.col_stop)};
+      read_tile<T>(layout, storage.blocks[b], wanted, tile, det, pixels, out);
     }
 }
 
