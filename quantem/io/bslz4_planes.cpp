@@ -123,16 +123,8 @@ std::size_t item_bytes_of(const Filter& filter, std::size_t item_bytes) {
   return filter.client.size() > 2 && filter.client[2] != 0 ? filter.client[2] : item_bytes;
 }
 
-}  // namespace
-
-ChunkFault plane_geometry(std::span<const std::byte> stored, const Filter& filter, std::size_t item_bytes,
-                          std::uint64_t chunk_bytes, PlaneGeometry& geometry) {
-  const std::uint64_t client_block = filter.client.size() > 3 ? filter.client[3] : 0;
-  return read_geometry(stored, codec_of(filter), client_block, item_bytes_of(filter, item_bytes), chunk_bytes,
-                       geometry);
-}
-
-ChunkFault decode_planes(std::span<const std::byte> stored, const PlaneGeometry& geometry, const PlaneTarget& target) {
+// A chunk of this geometry, with a chain of length words that ends at its end.
+ChunkFault check(std::span<const std::byte> stored, const PlaneGeometry& geometry) {
   const std::uint64_t n_elements =
       geometry.n_full_blocks * geometry.block_elements + geometry.short_block_elements + geometry.tail_elements;
   PlaneGeometry found;
@@ -143,7 +135,20 @@ ChunkFault decode_planes(std::span<const std::byte> stored, const PlaneGeometry&
   if (!(found == geometry)) return {ChunkVerdict::chunk_block_size, 0, 8};
   if (geometry.codec != BlockCodec::none)
     if (const ChunkFault fault = walk(stored, geometry); !fault.ok()) return fault;
+  return {};
+}
 
+}  // namespace
+
+ChunkFault plane_geometry(std::span<const std::byte> stored, const Filter& filter, std::size_t item_bytes,
+                          std::uint64_t chunk_bytes, PlaneGeometry& geometry) {
+  const std::uint64_t client_block = filter.client.size() > 3 ? filter.client[3] : 0;
+  return read_geometry(stored, codec_of(filter), client_block, item_bytes_of(filter, item_bytes), chunk_bytes,
+                       geometry);
+}
+
+ChunkFault decode_planes(std::span<const std::byte> stored, const PlaneGeometry& geometry, const PlaneTarget& target) {
+  if (const ChunkFault fault = check(stored, geometry); !fault.ok()) return fault;
   std::uint64_t at = 0;
   const ChunkFault fault = for_each_block(stored, geometry, at, [&](const BlockInput& in) -> ChunkFault {
     std::byte* const to = target.base + in.block * target.block_stride_bytes;
@@ -164,6 +169,28 @@ ChunkFault decode_planes(std::span<const std::byte> stored, const PlaneGeometry&
     std::memcpy(target.tail, stored.data() + at,
                 static_cast<std::size_t>(geometry.tail_elements * geometry.item_bytes));
   return {};
+}
+
+ChunkFault PlaneBlocks::open(std::span<const std::byte> stored, const PlaneGeometry& geometry) {
+  if (const ChunkFault fault = check(stored, geometry); !fault.ok()) return fault;
+  stored_ = stored;
+  geometry_ = &geometry;
+  at_ = geometry.codec == BlockCodec::none ? 0 : kHeaderBytes;
+  tail_at_ = stored.size() - static_cast<std::size_t>(geometry.tail_elements * geometry.item_bytes);
+  block_ = 0;
+  return {};
+}
+
+ChunkFault PlaneBlocks::next(std::byte* to, std::uint64_t& n_written) {
+  const auto n_out = static_cast<std::size_t>(geometry_->bytes_of(block_));
+  std::size_t n_in = n_out;
+  if (geometry_->codec != BlockCodec::none) {
+    n_in = read_be32(stored_.data() + at_);
+    at_ += 4;
+  }
+  const BlockInput in{stored_.subspan(at_, n_in), block_++, at_};
+  at_ += n_in;
+  return decode_block_planes(in, geometry_->codec, {to, n_out}, n_written);
 }
 
 ChunkFault decode_bitshuffle(std::span<const std::byte> stored, const Filter& filter, std::size_t item_bytes,

@@ -53,6 +53,29 @@ struct PlaneTarget {
 // unspecified.
 ChunkFault decode_planes(std::span<const std::byte> stored, const PlaneGeometry& geometry, const PlaneTarget& target);
 
+// The blocks of one chunk one at a time, for ingest that decodes a few blocks of many frames before the next few. The same
+// checks and verdicts as decode_planes: `stored` is walked to its end before the first block is decoded.
+class PlaneBlocks {
+ public:
+  ChunkFault open(std::span<const std::byte> stored, const PlaneGeometry& geometry);
+  // The next block into the first bytes_of(block) bytes of `to`. Bytes from n_written on are zero in the block and not
+  // in `to`: up to 32 of them hold what a copy of 16 bytes at a time left there, the rest were not written.
+  ChunkFault next(std::byte* to, std::uint64_t& n_written);
+  // Asks for the next block's first bytes, which another frame's decoding then hides.
+  void prefetch() const {
+    if (at_ + 192 < stored_.size())
+      for (std::size_t i = 0; i < 192; i += 64) __builtin_prefetch(stored_.data() + at_ + i);
+  }
+  // tail_elements elements as they are. Valid after open().
+  [[nodiscard]] std::span<const std::byte> tail() const { return stored_.subspan(tail_at_); }
+
+ private:
+  std::span<const std::byte> stored_;
+  const PlaneGeometry* geometry_ = nullptr;  // the caller's
+  std::size_t at_ = 0, tail_at_ = 0;
+  std::uint32_t block_ = 0;
+};
+
 // The whole chunk as elements: planes block by block into `scratch` (grows to one block), then into `out` (all of the
 // chunk).
 ChunkFault decode_bitshuffle(std::span<const std::byte> stored, const Filter& filter, std::size_t item_bytes,

@@ -311,17 +311,19 @@ std::uint32_t clear_markers(State& s, const PixelPlanes& planes, std::uint32_t p
   return n;
 }
 
-// Lists the set bits of a plane: four a word without a branch (a listed plane has fewer than 24 bits in 8 words), the rest in a
-// loop. Writes past the end of the list; BlockWriter::store leaves room.
+// Lists the set bits of a plane: four a word without a branch (a listed plane has fewer than 24 bits in 8 words), the
+// rest in a loop. Writes past the end of the list; BlockWriter::store leaves room.
 HWY_INLINE std::uint16_t* list_plane(const std::uint64_t* plane, std::uint32_t b, std::uint16_t* out) {
+  // The lowest set bit; 63 when there is none, so that no branch is needed for what is not kept.
+  const auto lowest = [](std::uint64_t w) {
+    return static_cast<std::uint32_t>(__builtin_ctzll(w | std::uint64_t{1} << 63));
+  };
   for (std::uint32_t i = 0; i < kPlaneWords64; ++i) {
     std::uint64_t w = plane[i];
     const int n = std::popcount(w);
     const std::uint32_t at = b << 11 | i << 8;
-    for (int j = 0; j < 4; ++j, w &= w - 1)
-      out[j] = static_cast<std::uint16_t>(at + (static_cast<std::uint32_t>(std::countr_zero(w)) << 2));
-    for (int j = 4; j < n; ++j, w &= w - 1)
-      out[j] = static_cast<std::uint16_t>(at + (static_cast<std::uint32_t>(std::countr_zero(w)) << 2));
+    for (int j = 0; j < 4; ++j, w &= w - 1) out[j] = static_cast<std::uint16_t>(at + (lowest(w) << 2));
+    for (int j = 4; j < n; ++j, w &= w - 1) out[j] = static_cast<std::uint16_t>(at + (lowest(w) << 2));
     out += n;
   }
   return out;
@@ -379,9 +381,12 @@ class BandWriter {
     return s_.band_planes.data() + (std::size_t{tile} * 64 + r * 8 + c) * kPlaneBytes;
   }
   void clear(std::uint32_t planes, std::byte* first, std::size_t n_pixels) {
-    for (; planes; planes &= planes - 1)
-      std::memset(first + static_cast<std::size_t>(std::countr_zero(planes)) * s_.band_plane_bytes, 0,
-                  n_pixels * kPlaneBytes);
+    const Words d;
+    for (; planes; planes &= planes - 1) {
+      auto* to = reinterpret_cast<std::uint64_t*>(first + static_cast<std::size_t>(std::countr_zero(planes)) *
+                                                              s_.band_plane_bytes);
+      for (std::size_t w = 0; w < n_pixels * kPlaneWords64; w += hn::Lanes(d)) hn::Store(hn::Zero(d), d, to + w);
+    }
   }
   // Planes of a tile's row that are not zero. A row across two octets of flat pixels may have a plane in one of them only: the
   // pixels of the other were not written and are cleared.
