@@ -43,12 +43,13 @@ FilterPipeline filters_of(hid_t made) {
 }
 
 // Addresses by libhdf5, for object headers that this program does not know. H5Dchunk_iter is one pass; where it is missing,
-// H5Dget_chunk_info is asked for every chunk, and long lists, for which that would take hours, are refused.
+// H5Dget_chunk_info_by_coord is asked for every chunk, and long lists, for which that would take hours, are refused.
+#if H5_VERSION_GE(1, 14, 0)
 struct IterTarget {
   const std::vector<std::uint64_t>*chunk, *grid;
   std::vector<ByteRange>* chunks;
 };
-[[maybe_unused]] int take_chunk(const hsize_t* offset, unsigned mask, haddr_t address, hsize_t bytes, void* data) {
+int take_chunk(const hsize_t* offset, unsigned mask, haddr_t address, hsize_t bytes, void* data) {
   const auto& to = *static_cast<IterTarget*>(data);
   std::uint64_t flat = 0;
   for (std::size_t d = 0; d < to.grid->size(); ++d) {
@@ -59,6 +60,7 @@ struct IterTarget {
   if (address != HADDR_UNDEF) (*to.chunks)[flat] = {address, bytes, mask};
   return 0;
 }
+#endif
 
 Result<Done> chunks_by_library(const Object& dataset, const DatasetIndex& index, const ChunkedArray& array,
                                std::vector<ByteRange>& chunks) {
@@ -67,28 +69,33 @@ Result<Done> chunks_by_library(const Object& dataset, const DatasetIndex& index,
                                         ": this kind of object header behind a user block is not read; "
                                         "copy the file with h5repack");
   chunks.assign(array.n_chunks, ByteRange{});
-  IterTarget to{&index.chunk, &array.grid, &chunks};
 #if H5_VERSION_GE(1, 14, 0)
+  IterTarget to{&index.chunk, &array.grid, &chunks};
   if (H5Dchunk_iter(dataset.id.get(), H5P_DEFAULT, take_chunk, &to) < 0)
     return Error(Code::corrupt_data, dataset.where() + ": HDF5 cannot list the chunks (" + last_reason() + ")");
 #else
-  constexpr hsize_t kMostAsked = 20000;  // 0.06 to 5 ms each: linear in their number
-  Id space(H5Dget_space(dataset.id.get()), H5Sclose);
-  hsize_t n = 0;
-  if (H5Dget_num_chunks(dataset.id.get(), space.get(), &n) < 0)
-    return Error(Code::corrupt_data, dataset.where() + ": HDF5 cannot count the chunks (" + last_reason() + ")");
-  if (n > kMostAsked)
-    return Error(Code::unsupported, dataset.where() + ": " + number(n) +
+  // 1.10 numbers the chunks wrongly where an unlimited axis is not the first (seen with 1.10.8): better no answer.
+  for (std::size_t d = 1; d < array.max_shape.size(); ++d)
+    if (array.max_shape[d] == kNoAddress)
+      return Error(
+          Code::unsupported,
+          dataset.where() + ": an unlimited axis behind an unknown object header; copy the file with h5repack");
+  constexpr std::uint64_t kMostAsked = 20000;  // 0.06 to 5 ms each: linear in their number
+  if (array.n_chunks > kMostAsked)
+    return Error(Code::unsupported, dataset.where() + ": " + number(array.n_chunks) +
                                         " chunks behind an unknown object header; HDF5 " +
                                         "before 1.14 takes too long to list them; copy the file with h5repack");
-  for (hsize_t i = 0; i < n; ++i) {
+  for (std::uint64_t flat = 0; flat < array.n_chunks; ++flat) {
     hsize_t offset[kMaxRank] = {}, bytes = 0;
+    std::uint64_t rest = flat;
+    for (std::size_t d = array.grid.size(); d-- > 0; rest /= array.grid[d])
+      offset[d] = rest % array.grid[d] * index.chunk[d];
     unsigned mask = 0;
     haddr_t address = HADDR_UNDEF;
-    if (H5Dget_chunk_info(dataset.id.get(), space.get(), i, offset, &mask, &address, &bytes) < 0)
+    if (H5Dget_chunk_info_by_coord(dataset.id.get(), offset, &mask, &address, &bytes) < 0)
       return Error(Code::corrupt_data,
-                   dataset.where() + ": HDF5 cannot find chunk " + number(i) + " (" + last_reason() + ")");
-    take_chunk(offset, mask, address, bytes, &to);
+                   dataset.where() + ": HDF5 cannot find chunk " + number(flat) + " (" + last_reason() + ")");
+    if (address != HADDR_UNDEF && bytes > 0) chunks[flat] = {address, bytes, mask};
   }
 #endif
   return Done{};
