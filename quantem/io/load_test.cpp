@@ -9,6 +9,7 @@
 #include <random>
 
 #include "quantem/io/memory_source.h"
+#include "quantem/resident/sliced_encode.h"
 
 namespace quantem {
 namespace {
@@ -94,6 +95,32 @@ TEST(Load, C29_LoadOfCropAndBinIsBinOfCrop) {
                           (bin_of_crop<std::uint16_t>(source.values(), s, scan, det, sb, db)))
                     << what;
             }
+  }
+}
+
+// What load stores is what the reference encoder makes, tile sums and moments included, to the byte.
+template <class T>
+void expect_reference_bytes(const Shape4& s, std::uint32_t below) {
+  const MemorySource<T> source(s, counts<T>(s.n_values(), s.det.cols, below));
+  const auto v = source.load();
+  const auto want = encode_sliced<T>(s.det, source.values(), s.n_positions());
+  ASSERT_TRUE(v && want);
+  ASSERT_EQ(v->sliced()->n_blocks(), want->n_blocks());
+  for (std::uint64_t b = 0; b < want->n_blocks(); ++b) {
+    const Buffer &got = v->sliced()->block_bytes[b], &expected = want->block_bytes[b];
+    ASSERT_EQ(got.n_bytes(), expected.n_bytes()) << to_string(s) << " block " << b;
+    ASSERT_EQ(std::memcmp(got.data(), expected.data(), expected.n_bytes()), 0) << to_string(s) << " block " << b;
+  }
+}
+TEST(Load, C22_StoredBytesAreThoseOfTheReference) {
+  const Shape4 shapes[] = {{{1, 1}, {1, 1}},  {{1, 511}, {3, 2}}, {{27, 19}, {7, 9}}, {{3, 5}, {193, 191}},
+                           {{9, 8}, {1, 64}}, {{8, 9}, {64, 1}},  {{2, 5}, {13, 11}}, {{16, 33}, {40, 52}}};
+  for (const Shape4& s : shapes) {
+    expect_reference_bytes<std::uint8_t>(s, 256);
+    expect_reference_bytes<std::uint16_t>(s, 3);
+    expect_reference_bytes<std::uint16_t>(s, 65536);
+    expect_reference_bytes<std::uint32_t>(s, 9);
+    expect_reference_bytes<std::uint32_t>(s, 0xFFFFFFFFu);
   }
 }
 

@@ -5,9 +5,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "quantem/resident/sliced_encode.h"
-#include "quantem/runtime/scratch_pool.h"
-
 namespace quantem {
 namespace {
 
@@ -210,48 +207,6 @@ Result<Done> BlockReader::add_pattern(std::uint64_t block, std::span<double> sum
     BlockReport report;
     return BlockTask<S>(*this, scratch, report, meter).add_pattern(block, sums, n_frames);
   });
-}
-
-namespace {
-
-class GeneralEncoder : public BlockEncoder {
- public:
-  GeneralEncoder(const LoadPlan& plan, const BlockReader& reader)
-      : plan_(plan), reader_(reader), layout_(plan.shape.det) {}
-
-  Result<EncodedBlock> encode_block_from_source(std::uint64_t block, BlockReport& report,
-                                                ProgressMeter& meter) override {
-    const auto n = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(kBlockPositions, plan_.shape.n_positions() - block * kBlockPositions));
-    const auto scratch = pool_.borrow();
-    scratch->values.resize(std::uint64_t{n} * layout_.n_pixels * item_bytes(plan_.dtype));
-    QUANTEM_TRY(reader_.read(block, scratch->values, report, scratch->reader, meter));
-    const auto encode = [&]<class T>() {
-      const std::span<const T> values(reinterpret_cast<const T*>(scratch->values.data()),
-                                      std::uint64_t{n} * layout_.n_pixels);
-      return encode_block<T>(layout_, values, n, scratch->writer);
-    };
-    if (plan_.dtype == Dtype::u8) return encode.operator()<std::uint8_t>();
-    if (plan_.dtype == Dtype::u16) return encode.operator()<std::uint16_t>();
-    return encode.operator()<std::uint32_t>();
-  }
-
- private:
-  struct Scratch {
-    std::vector<std::byte> values;
-    BlockReader::Scratch reader;
-    BlockWriter writer;
-  };
-  const LoadPlan& plan_;
-  const BlockReader& reader_;
-  SlicedLayout layout_;
-  ScratchPool<Scratch> pool_;
-};
-
-}  // namespace
-
-std::unique_ptr<BlockEncoder> general_block_encoder(const LoadPlan& plan, const BlockReader& reader) {
-  return std::make_unique<GeneralEncoder>(plan, reader);
 }
 
 }  // namespace quantem

@@ -85,7 +85,7 @@ class BlockEncoder {
   virtual Result<EncodedBlock> encode_block_from_source(std::uint64_t block, BlockReport& report,
                                                         ProgressMeter& meter) = 0;
 };
-// BlockReader, then the reference encoder: works for every plan with u8 u16 u32 counts.
+// BlockReader, then bit planes of its frames, then PlaneEncoder: works for every plan with u8 u16 u32 counts (load_general.cpp).
 std::unique_ptr<BlockEncoder> general_block_encoder(const LoadPlan& plan, const BlockReader& reader);
 
 }  // namespace quantem
