@@ -130,6 +130,7 @@ void add_products(CLI::App& app, ProductsArguments& products, CommonArguments& c
   verb->add_flag("--exact", products.exact, "sums as exact integers too (NAME_exact.npy)");
   verb->add_flag("--no-pictures", products.no_pictures, "arrays and report only");
   verb->add_option("--truth", products.truth, "FILE.npy to correlate iDPC with (a simulation's blurred phase)");
+  verb->add_option("--truth-at-least", products.truth_at_least, "exit status 7 when that correlation is lower");
   verb->add_flag("--overwrite", products.overwrite, "replace files that exist");
   add_common(*verb, common);
   verb->footer(
@@ -152,6 +153,7 @@ void add_dpc(CLI::App& app, DpcVerbArguments& dpc, CommonArguments& common) {
   verb->option_defaults()->group("What is written");
   verb->add_flag("--no-pictures", dpc.no_pictures, "arrays and report only");
   verb->add_option("--truth", dpc.truth, "FILE.npy to correlate iDPC with (a simulation's blurred phase)");
+  verb->add_option("--truth-at-least", dpc.truth_at_least, "exit status 7 when that correlation is lower");
   verb->add_flag("--overwrite", dpc.overwrite, "replace files that exist");
   add_common(*verb, common);
   verb->footer(
@@ -165,7 +167,7 @@ void add_simulate(CLI::App& app, SimulateArguments& simulate, CommonArguments& c
   verb->add_option("OUT", simulate.out, "NAME_master.h5 (Arina layout, compressed) or NAME.npy")->required();
   verb->add_option("--scan", simulate.scan, "ROWSxCOLS scan positions")->capture_default_str();
   verb->add_option("--detector", simulate.detector, "ROWSxCOLS detector pixels")->capture_default_str();
-  verb->add_option("--dose", simulate.dose, "electrons a frame, Poisson; 0: no noise, counts are rounded")
+  verb->add_option("--dose", simulate.dose, "electrons a frame, Poisson; 0: float32 intensities without noise")
       ->capture_default_str();
   verb->add_option("--seed", simulate.seed, "of the noise")->capture_default_str();
   verb->add_option("--dtype", simulate.dtype, "uint8, uint16 or uint32")->capture_default_str();
@@ -174,7 +176,7 @@ void add_simulate(CLI::App& app, SimulateArguments& simulate, CommonArguments& c
   verb->add_option("--scan-step-a,--scan-sampling-a", simulate.scan_step_A, "angstrom, STEP or ROW,COL")
       ->capture_default_str();
   verb->add_option("--det-mrad,--det-sampling-mrad", simulate.det_mrad,
-                   "mrad per detector pixel (the disc fills 1/4 of the side)");
+                   "mrad per detector pixel (disc radius 1/6 of the side)");
   verb->add_option("--center", simulate.center, "ROW,COL of the optical axis (the middle)");
   verb->add_option("--phase-max", simulate.phase_max, "largest phase of the specimen in rad")->capture_default_str();
   verb->add_option("--c10-nm", simulate.c10_nm, "C10 = -defocus in nm")->capture_default_str();

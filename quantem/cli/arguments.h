@@ -57,7 +57,7 @@ struct InfoArguments {
 };
 
 struct ProductsArguments {
-  std::string file, out, inner, outer, mask, truth;
+  std::string file, out, inner, outer, mask, truth, truth_at_least;
   std::vector<std::string> selected;  // names of products; empty is all
   SourceArguments source;
   LoadArguments load;
@@ -69,7 +69,7 @@ struct ProductsArguments {
 };
 
 struct DpcVerbArguments {
-  std::string file, out, mask, truth;
+  std::string file, out, mask, truth, truth_at_least;
   SourceArguments source;
   LoadArguments load;
   DeviceArguments device;
@@ -80,7 +80,7 @@ struct DpcVerbArguments {
 
 struct SimulateArguments {
   std::string out, scan = "64x64", detector = "96x96", dtype = "uint16", voltage_kV = "300", semiangle_mrad = "20",
-                   scan_step_A = "0.2", det_mrad, center, phase_max = "0.3", c10_nm = "0", c12_nm = "0",
+                   scan_step_A = "0.25", det_mrad, center, phase_max = "0.3", c10_nm = "0", c12_nm = "0",
                    phi12_deg = "0", c21_nm = "0", phi21_deg = "0", rotation_deg = "0", dose = "1000", seed = "1";
   bool transpose = false, overwrite = false;
 };

@@ -5,25 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "quantem/cli/cli.h"
 #include "quantem/cli/parse.h"
 #include "quantem/cli/progress.h"
+#include "quantem/cli/testing.h"
 
 namespace quantem::cli {
 namespace {
-
-struct Ran {
-  int status;
-  std::string out, err;
-};
-Ran ran(const std::vector<std::string>& arguments, const CliHost& host = {}) {
-  std::ostringstream out, err;
-  const int status = run_cli(arguments, out, err, host);
-  return {status, out.str(), err.str()};
-}
-bool holds(const std::string& text, std::string_view piece) {
-  return text.find(piece) != std::string::npos;
-}
 
 TEST(CliHelp, EveryVerbExplainsItselfWithExamplesOnStdout) {
   for (const std::string verb : {"doctor", "info", "products", "dpc", "simulate", "convert"}) {

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "quantem/cli/libraries.h"
 #include "quantem/cli/parse.h"
+#include "quantem/cli/self_check.h"
 #include "quantem/cli/verbs.h"
 #include "quantem/core/provenance.h"
 #include "quantem/core/shape.h"
@@ -54,6 +57,31 @@ void add_limits(Answer& answer) {
                   format_bytes(defaults.work_bytes), format_bytes(defaults.pinned_bytes), kMaxFramePixels);
 }
 
+// Every device that this build can open computes the same known volume.
+void add_self_test(Answer& answer) {
+  Json json = {{"checks", 0}, {"differences", Json::array()}};
+  std::size_t n = 0;
+  const auto start = std::chrono::steady_clock::now();
+  if (const auto device = open_device(Backend::cpu))
+    for (const SelfCheck& check : self_test(*device)) {
+      ++n;
+      if (!check.equal) json["differences"].push_back({{"check", check.name}, {"found", check.found}});
+    }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::size_t n_wrong = json["differences"].size();
+  json["checks"] = n;
+  json["seconds"] = seconds;
+  answer.text += fmt::format("self-test\n  {} of {} products of a known volume equal the plain loops ({:.2f} s)\n",
+                             n - n_wrong, n, seconds);
+  for (const Json& d : json["differences"])
+    answer.text += fmt::format("  DIFFERENT: {}: {}\n", d["check"].get<std::string>(), d["found"].get<std::string>());
+  if (n_wrong != 0 || n == 0) {
+    answer.exit_status = 7;
+    answer.failure = fmt::format("self-test: {} of {} products differ from the plain loops", n_wrong, n);
+  }
+  answer.result["self_test"] = std::move(json);
+}
+
 }  // namespace
 
 Result<Answer> doctor(const DoctorArguments& arguments, Session& session) {
@@ -72,9 +100,11 @@ Result<Answer> doctor(const DoctorArguments& arguments, Session& session) {
   }
   answer.text += "\n";
   add_limits(answer);
-  (void)session;
+  if (session.cancelled()) return Error{Code::cancelled, "doctor cancelled"};
+  add_self_test(answer);
   if (arguments.require == "cuda" && !has_cuda) {
     answer.exit_status = code_info(Code::device).exit_status;
+    answer.failure_code = code_info(Code::device).name;
     answer.failure = "cuda is required and has no device: " + list_cuda_devices().reason;
   }
   return answer;

@@ -13,7 +13,7 @@ namespace quantem::cli {
 namespace {
 
 std::string rate_text(const Progress& progress, double seconds) {
-  if (seconds <= 0 || progress.done == 0) return "";
+  if (seconds < 0.05 || progress.done == 0) return "";
   const double rate = static_cast<double>(progress.done) / seconds;
   if (std::string_view(progress.unit) == "bytes") return fmt::format("{:.2f} GB/s", rate / 1e9);
   return fmt::format("{:.{}f} {}/s", rate, rate < 10 ? 1 : 0, progress.unit);

@@ -16,7 +16,11 @@ using cli::Session;
 Result<Answer> run_verb(const Arguments& arguments, Session& session) {
   QUANTEM_TRY(session.start(arguments.common));
   if (arguments.verb == "doctor") return cli::doctor(arguments.doctor, session);
-  return Error{Code::unsupported, arguments.verb + ": this build has no such verb"};
+  if (arguments.verb == "info") return cli::info(arguments.info, session);
+  if (arguments.verb == "products") return cli::products(arguments.products, session);
+  if (arguments.verb == "dpc") return cli::dpc(arguments.dpc, session);
+  if (arguments.verb == "simulate") return cli::simulate(arguments.simulate, session);
+  return cli::convert(arguments.convert, session);
 }
 
 void print_json(std::ostream& out, const std::string& verb, const Answer* answer, const Error* error,
@@ -31,7 +35,7 @@ void print_json(std::ostream& out, const std::string& verb, const Answer* answer
   if (error)
     envelope["error"] = {{"code", code_info(error->code).name}, {"message", error->message}};
   else if (answer->exit_status != 0)
-    envelope["error"] = {{"code", "check_failed"}, {"message", answer->failure}};
+    envelope["error"] = {{"code", answer->failure_code}, {"message", answer->failure}};
   // A name may hold any bytes; JSON holds UTF-8 only.
   out << envelope.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }

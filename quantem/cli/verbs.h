@@ -1,22 +1,20 @@
 #pragma once
 // What each verb does. An answer is one JSON object and the same thing as text; files are written by the verb itself.
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "quantem/cli/arguments.h"
+#include "quantem/cli/describe.h"
 #include "quantem/cli/session.h"
 #include "quantem/core/result.h"
 
 namespace quantem::cli {
 
-using Json = nlohmann::ordered_json;
-
 struct Answer {
   Json result = Json::object();
   std::string text;
-  int exit_status = 0;  // 7: a check found a difference, 6: a required device is absent; with `failure` saying what
-  std::string failure;
+  int exit_status = 0;  // an answer that is also bad news: a check found a difference, a required device is absent
+  std::string failure, failure_code = "check_failed";
 };
 
 Result<Answer> doctor(const DoctorArguments& arguments, Session& session);

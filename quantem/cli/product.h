@@ -1,0 +1,116 @@
+#pragma once
+// Products on their way to a folder: NAME.npy, NAME.json (provenance), NAME.png, one contact sheet, and report.json last, so that a
+// folder with a report is whole.
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "quantem/cli/describe.h"
+#include "quantem/cli/npy.h"
+#include "quantem/cli/output_set.h"
+#include "quantem/cli/session.h"
+#include "quantem/cli/verbs.h"
+#include "quantem/display/figure.h"
+
+namespace quantem::cli {
+
+// How a product is shown.
+struct Look {
+  std::string subtitle;
+  std::optional<PixelStep> step;  // empty: pixels
+  std::string colormap = "gray";
+  Transform transform = Transform::linear;
+  bool symmetric = false;  // signed: 0 in the middle
+  std::vector<Circle> circles;
+};
+
+struct Product {
+  std::string name, title, npy, unit;
+  Dtype dtype = Dtype::f32;
+  std::vector<std::uint64_t> shape;
+  Json statistics;
+  Provenance provenance;
+  std::optional<Panel> panel;
+};
+
+class Collection {
+ public:
+  explicit Collection(bool pictures) : pictures_(pictures) {}
+
+  // Adds an array with its picture. The array is written as it is; the picture shows it as f32.
+  template <class T>
+  Result<Done> add(const std::string& name, const std::string& title, const Grid<T>& grid, const Look& look) {
+    Product product = begin(name, title, grid.unit, grid.provenance, dtype_of<T>(), grid.extent);
+    product.npy = npy_of(grid.values, product.shape);
+    return finish(std::move(product), displayable(grid), look);
+  }
+  // Adds an array without a picture (exact integers beside a float image).
+  template <class T>
+  void add_array(const std::string& name, const Grid<T>& grid) {
+    Product product = begin(name, name, grid.unit, grid.provenance, dtype_of<T>(), grid.extent);
+    product.npy = npy_of(grid.values, product.shape);
+    products_.push_back(std::move(product));
+  }
+  // A picture of two components, direction as hue; no array of its own.
+  Result<Done> add_vectors(const std::string& title, const Grid<float>& row, const Grid<float>& col, const Look& look);
+
+  // A product that was not asked for by name and cannot be made: said, not fatal.
+  void refuse(const std::string& product, const Error& error, Session& session);
+  void time(const std::string& stage, double seconds) { timings_.emplace_back(stage, seconds); }
+
+  [[nodiscard]] const std::vector<Product>& products() const { return products_; }
+  [[nodiscard]] const Json& notes() const { return notes_; }
+  [[nodiscard]] bool empty() const { return products_.empty(); }
+
+  // The names that a product writes.
+  static std::vector<std::string> file_names(const std::string& product);
+  // Puts everything into `output`: arrays, provenance, pictures, the sheet, and `report` with products, notes and timings added.
+  Result<Json> write(OutputSet& output, Json report, const Sheet& sheet,
+                     const std::vector<std::string>& warnings) const;
+
+ private:
+  static Product begin(const std::string& name, const std::string& title, const std::string& unit,
+                       const Provenance& provenance, Dtype dtype, Extent extent);
+  Result<Done> finish(Product product, const Image<float>& shown, const Look& look);
+
+  bool pictures_;
+  std::vector<Product> products_;
+  std::vector<std::pair<std::string, Panel>> extra_panels_;  // stem, picture
+  Json notes_ = Json::array();
+  std::vector<std::pair<std::string, double>> timings_;
+};
+
+// Seconds since the last lap.
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Steps of a pixel, where they are known.
+std::optional<PixelStep> scan_step(const Calibration& calibration);              // angstrom
+std::optional<PixelStep> detector_step(const Calibration& calibration);          // mrad
+std::optional<PixelStep> fft_step(const Calibration& calibration, Extent scan);  // 1/angstrom
+
+// What a report says of the acquisition: source, shape, dtype, storage, audit, masks, calibration with origins.
+Json acquisition_json(const Container& container, const Volume& volume);
+std::vector<std::string> sheet_header(const Container& container, const Volume& volume);
+
+// Adds the correlation of `phase` with the truth to the report and to the answer; exit status 7 when it is below `at_least`.
+Result<Done> compare_with_truth(const std::optional<Image<float>>& phase, const std::string& truth,
+                                const std::string& at_least, Json& report, Answer& answer);
+// Pearson correlation of an image with an array of the same shape in FILE.npy. Errors: invalid_argument for another shape.
+Result<double> correlation_with(const Image<float>& image, const std::filesystem::path& file);
+
+}  // namespace quantem::cli
