@@ -13,7 +13,7 @@
 
 // A block of 512 positions, planes from end to end. Its chunks are read with few large reads; then, bitshuffle block by bitshuffle
 // block, 32 frames at a time are decoded into a slot each (a few hundred KB, so they stay in the core's cache) and handed to the
-// PlaneEncoder. No frame is ever dense, except those that the general path must read.
+// PlaneEncoder. Frames of other kinds are read as values by the general path and shuffled into planes.
 
 namespace quantem {
 namespace {
@@ -254,9 +254,6 @@ class PlaneLoader : public BlockEncoder {
 std::unique_ptr<BlockEncoder> fast_block_encoder(const LoadPlan& plan, const Container& container,
                                                  const FrameReader& reader) {
   if (std::endian::native != std::endian::little || !is_unsigned_count(plan.source_dtype)) return nullptr;
-  if (std::none_of(container.parts.begin(), container.parts.end(),
-                   [&](const Part& part) { return has_planes(part, plan); }))
-    return nullptr;
   return std::make_unique<PlaneLoader>(plan, container, reader);
 }
 

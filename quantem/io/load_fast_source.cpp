@@ -133,13 +133,15 @@ class Collector {
     if (n == 0) return true;
     std::vector<std::byte> frame(static_cast<std::size_t>(out_.frame_bytes));
     out_.values.clear();
+    out_.values.reserve(
+        static_cast<std::size_t>(std::min(n * out_.frame_bytes, std::max(kMaxValuesBytes, plan_.block_bytes))));
     for (FastFrame& f : out_.frames) {
       if (f.kind != FastFrame::Kind::values) continue;
       if (auto fault = source_.read_frame(f.frame, frame, scratch_)) {
         out_.lose(f, *std::move(fault));
         continue;
       }
-      if (out_.values.size() + out_.frame_bytes > kMaxValuesBytes) return false;
+      if (out_.values.size() + out_.frame_bytes > std::max(kMaxValuesBytes, plan_.block_bytes)) return false;
       f.at = out_.values.size();
       out_.values.insert(out_.values.end(), frame.begin(), frame.end());
     }

@@ -218,23 +218,21 @@ TEST(LoadFast, OtherCodecsOfBitshuffle) {
   expect_same(file.container);
 }
 
-TEST(LoadFast, PartsOfOtherKindsGoTheGeneralWay) {
-  ChunkFile file({{5, 5}, {10, 12}}, Dtype::u16, "other");
-  const auto encoder = [&] {
-    const auto device = open_device(Backend::cpu);
-    const auto plan = plan_load(*device, file.container, {});
-    EXPECT_TRUE(plan);
-    file.write(0);
-    const auto reader = FrameReader::open(file.container);
-    return fast_block_encoder(*plan, file.container, *reader) != nullptr;
-  };
-  fill<std::uint16_t>(file, 1);
-  EXPECT_TRUE(encoder());
+TEST(LoadFast, FramesOfOtherKindsAreTakenAsValues) {
+  ChunkFile file({{23, 27}, {10, 13}}, Dtype::u32, "values");
+  file.container.parts[0].filters.clear();
   file.container.parts[0].big_endian = true;
-  EXPECT_FALSE(encoder());
-  file.container.parts[0].big_endian = false;
-  file.container.parts[0].filters = {Filter{1, {4}}};
-  EXPECT_FALSE(encoder());
+  std::mt19937_64 random(9);
+  for (std::uint64_t i = 0; i < file.container.shape.n_positions(); ++i) {
+    auto frame = random_frame<std::uint32_t>(file.container.shape, random);
+    for (std::uint32_t& v : frame) v = __builtin_bswap32(v);
+    const auto bytes = std::as_bytes(std::span(frame));
+    file.chunks.emplace_back(bytes.begin(), bytes.end());
+  }
+  file.chunks[600].clear();
+  file.container.options.missing = Missing::mark;
+  file.write(7);
+  expect_same(file.container);
 }
 
 }  // namespace
