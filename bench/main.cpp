@@ -24,7 +24,8 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: quantem-bench generate MASTER.h5 [--scan RxC] [--detector RxC] [--disc MEAN] [--tail MEAN] [--hot N]\n"
-    "       quantem-bench run MASTER.h5 --out DIR [--backend cpu|cuda] [--repeat N]\n";
+    "       quantem-bench run MASTER.h5 --out DIR [--backend cpu|cuda] [--repeat N]\n"
+    "       quantem-bench load MASTER.h5 [--backend cpu|cuda] [--repeat N] [--work MIB]     the load alone\n";
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -173,6 +174,38 @@ int run(const std::string& master, const std::string& out, Backend backend, int 
   return 0;
 }
 
+// The load alone, from the file in the page cache: what bounds it on a device is the link.
+int run_load(const std::string& master, Backend backend, int repeat, std::uint64_t work_mib) {
+  DeviceOptions options;
+  if (work_mib) options.work_bytes = work_mib << 20;
+  const Device device = must(open_device(backend, 0, options));
+  std::vector<double> inspect_ms, load_ms;
+  std::uint64_t resident = 0, dense = 0, files = 0;
+  std::string path;
+  for (int i = 0; i < repeat + 1; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const Container container = must(inspect(master));
+    const double inspected = seconds_since(start);
+    const Volume volume = must(load(device, container));
+    const double loaded = seconds_since(start);
+    if (i == 0) fmt::print("first load {:.1f} ms (inspect {:.1f})\n", 1e3 * loaded, 1e3 * inspected);
+    else inspect_ms.push_back(1e3 * inspected), load_ms.push_back(1e3 * loaded);
+    resident = volume.resident_bytes();
+    dense = volume.logical_bytes();
+    path = volume.provenance().path;
+    files = 0;
+    for (const SourceFile& f : container.identity) files += f.bytes;
+  }
+  std::sort(load_ms.begin(), load_ms.end());
+  std::sort(inspect_ms.begin(), inspect_ms.end());
+  const double median = load_ms[load_ms.size() / 2];
+  fmt::print("{}: {:.1f} ms median (min {:.1f}, max {:.1f}), of it inspect {:.1f}; {:.1f} GB/s of file, {:.0f} GB/s dense-equivalent; "
+             "volume {:.4f} GB, files {:.4f} GB\n",
+             path, median, load_ms.front(), load_ms.back(), inspect_ms[inspect_ms.size() / 2], static_cast<double>(files) / 1e6 / median,
+             static_cast<double>(dense) / 1e6 / median, static_cast<double>(resident) / 1e9, static_cast<double>(files) / 1e9);
+  return 0;
+}
+
 int main_with(const std::vector<std::string>& words) {
   if (words.size() < 2) {
     fmt::print(stderr, "{}", kUsage);
@@ -182,6 +215,7 @@ int main_with(const std::vector<std::string>& words) {
   std::string out = ".";
   Backend backend = Backend::cpu;
   int repeat = 21, hot = 0;
+  std::uint64_t work_mib = 0;
   for (std::size_t i = 2; i + 1 < words.size(); i += 2) {
     const std::string &key = words[i], &value = words[i + 1];
     if (key == "--scan") acquisition.shape.scan = parse_extent(value);
@@ -191,6 +225,7 @@ int main_with(const std::vector<std::string>& words) {
     else if (key == "--hot") hot = std::atoi(value.c_str());
     else if (key == "--out") out = value;
     else if (key == "--backend") backend = must(parse_backend(value));
+    else if (key == "--work") work_mib = std::strtoull(value.c_str(), nullptr, 10);
     else if (key == "--repeat") repeat = std::max(1, std::atoi(value.c_str()));
     else fail(Error{Code::invalid_argument, "unknown option " + key});
   }
@@ -198,6 +233,7 @@ int main_with(const std::vector<std::string>& words) {
     acquisition.hot_pixels.push_back(
         static_cast<std::uint32_t>(acquisition.shape.frame_pixels() * (2 * static_cast<unsigned>(i) + 1) / (2 * static_cast<unsigned>(hot))));
   if (words[0] == "generate") return generate(words[1], acquisition);
+  if (words[0] == "load") return run_load(words[1], backend, repeat, work_mib);
   if (words[0] == "run") return run(words[1], out, backend, repeat);
   fmt::print(stderr, "{}", kUsage);
   return 2;
