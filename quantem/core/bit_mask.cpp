@@ -27,8 +27,13 @@ BitMask BitMask::operator~() const {
 
 std::string BitMask::sha256() const {
   std::vector<std::uint8_t> bytes((n_ + 7) / 8);
-  for (std::uint64_t i = 0; i < n_; ++i)
-    if ((*this)[i]) bytes[i / 8] |= static_cast<std::uint8_t>(0x80 >> (i % 8));
+  for (std::uint64_t b = 0; b < bytes.size(); ++b) {
+    // Reversed within the byte: neighbours, pairs, halves.
+    std::uint64_t x = words_[b / 8] >> (b % 8 * 8) & 0xff;
+    x = (x >> 1 & 0x55) | (x & 0x55) << 1;
+    x = (x >> 2 & 0x33) | (x & 0x33) << 2;
+    bytes[b] = static_cast<std::uint8_t>(x >> 4 | x << 4);
+  }
   return sha256_hex(bytes.data(), bytes.size());
 }
 

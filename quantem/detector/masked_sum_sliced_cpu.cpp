@@ -117,21 +117,25 @@ void take_tiles(MomentPlan& plan, const SlicedLayout& layout, const std::vector<
 // Lines of pixel streams along rows, then along columns.
 MomentPixels lines_of(const SlicedLayout& layout, const BitMask& pixels) {
   MomentPixels out;
-  const Extent det = layout.det;
-  for (std::uint32_t r = 0; r < det.rows; ++r) {
-    MomentPixels::Line line{r, {}};
-    for (std::uint32_t c = 0; c < det.cols; ++c)
-      if (const std::uint64_t p = std::uint64_t{r} * det.cols + c; pixels[p])
-        append_stream(line.runs, layout.stream_of_pixel[p]);
-    if (!line.runs.empty()) out.rows.push_back(std::move(line));
-  }
-  for (std::uint32_t c = 0; c < det.cols; ++c) {
-    MomentPixels::Line line{c, {}};
-    for (std::uint32_t r = 0; r < det.rows; ++r)
-      if (const std::uint64_t p = std::uint64_t{r} * det.cols + c; pixels[p])
-        append_stream(line.runs, layout.stream_of_pixel[p]);
-    if (!line.runs.empty()) out.cols.push_back(std::move(line));
-  }
+  const auto add_line = [&](std::vector<MomentPixels::Line>& lines, std::uint32_t coordinate, std::uint32_t n,
+                            auto pixel_at) {
+    MomentPixels::Line line{coordinate, {}};
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const std::uint64_t p = pixel_at(i);
+      if (!pixels[p]) continue;
+      const std::uint32_t stream = layout.stream_of_pixel[p];
+      if (!line.runs.empty() && line.runs.back().stop == stream)
+        ++line.runs.back().stop;
+      else
+        line.runs.push_back({stream, stream + 1, i});
+    }
+    if (!line.runs.empty()) lines.push_back(std::move(line));
+  };
+  const std::uint64_t n_cols = layout.det.cols;
+  for (std::uint32_t r = 0; r < layout.det.rows; ++r)
+    add_line(out.rows, r, layout.det.cols, [&](std::uint32_t c) { return r * n_cols + c; });
+  for (std::uint32_t c = 0; c < layout.det.cols; ++c)
+    add_line(out.cols, c, layout.det.rows, [&](std::uint32_t r) { return r * n_cols + c; });
   return out;
 }
 

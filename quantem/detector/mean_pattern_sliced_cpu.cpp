@@ -74,7 +74,7 @@ DetectorOps::Path pattern_sum_sliced(const Volume& volume, const BitMask& positi
     const std::uint32_t stop = std::min(first + kStreamsPerPart, layout.n_pixels);
     std::uint64_t sums[kStreamsPerPart] = {};
     for (std::uint64_t b = 0; b < storage.n_blocks(); ++b)
-      if (!planes.none_in(b)) add_stream_sums(storage.blocks[b], first, stop, planes.of(b), sums);
+      if (!planes.none_in(b)) add_stream_sums(storage.blocks[b], layout.n_streams, first, stop, planes.of(b), sums);
     for (std::uint32_t s = first; s < stop; ++s) sum[layout.pixel_of_stream[s]] = sums[s - first];
   }));
   return std::string_view(planes.is_all ? "cpu_sliced_sum_pattern" : "cpu_sliced_region_sum");

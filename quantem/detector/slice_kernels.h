@@ -38,14 +38,14 @@ void sum_forms(std::span<const SlicedBlock> blocks, std::span<const SliceForm> f
                std::span<const std::span<std::uint64_t>> images);
 
 // Pixel streams by detector row and by detector column, for moments.
-struct SliceRun {
-  std::uint32_t first, stop;
-};
-void append_stream(std::vector<SliceRun>& runs, std::uint32_t stream);
 struct MomentPixels {
+  struct Run {
+    std::uint32_t first, stop;  // streams [first, stop)
+    std::uint32_t start;        // along a row: the column of the first; each next stream is one column further
+  };
   struct Line {
     std::uint32_t coordinate;
-    std::vector<SliceRun> runs;
+    std::vector<Run> runs;
   };
   std::vector<Line> rows, cols;
 };
@@ -54,7 +54,8 @@ void add_moments(const SlicedBlock& block, const MomentPixels& pixels, bool minu
                  std::uint64_t* row, std::uint64_t* col);
 
 // sums[s - first] += sum of stream s over the block's positions that are set in `positions` (8 words), or over all (null).
-void add_stream_sums(const SlicedBlock& block, std::uint32_t first, std::uint32_t stop, const std::uint64_t* positions,
-                     std::uint64_t* sums);
+// n_streams: of the layout.
+void add_stream_sums(const SlicedBlock& block, std::uint32_t n_streams, std::uint32_t first, std::uint32_t stop,
+                     const std::uint64_t* positions, std::uint64_t* sums);
 
 }  // namespace quantem::detector_detail

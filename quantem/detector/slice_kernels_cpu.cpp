@@ -45,6 +45,7 @@ struct Scratch {
   Counter line, total, row, col;
   Gathered gathered[2];
   std::vector<ListRange> lists[2];
+  alignas(64) std::uint64_t moment_lists[4 * kBlockPositions];
   alignas(64) std::uint64_t sum[2][kAllLevels][kWords];  // plus, minus
   alignas(64) std::uint64_t carry[kAllLevels][kCarries][kWords];
 };
@@ -169,19 +170,12 @@ std::uint32_t finish(Counter& c) {
   return n_planes;
 }
 
-HWY_INLINE void add_planes(Counter& c, const SlicedBlock& block, const SliceRun& run) {
+HWY_INLINE void add_planes(Counter& c, const SlicedBlock& block, const MomentPixels::Run& run) {
   for (std::uint32_t s = run.first; s < run.stop; ++s) {
     const std::uint32_t width = block.width(s);
     const auto* plane = reinterpret_cast<const std::uint64_t*>(block.stream_planes(s));
     for (std::uint32_t k = 0; k < width; ++k) add_plane(c, k, plane + k * kWords);
   }
-}
-
-HWY_INLINE void add_lists(const SlicedBlock& block, std::uint32_t first, std::uint32_t last, std::uint64_t weight,
-                          std::uint64_t* values) {
-  const std::uint16_t* stop = block.list_stop(last);
-  for (const std::uint16_t* e = block.list_begin(first); e < stop; ++e)
-    values[listed_position(*e)] += weight << listed_plane(*e);
 }
 
 // Sixteen 32x32 bit transposes side by side: lane k of row i is word k of plane i before, the value of position 32 k + i after.
@@ -385,7 +379,7 @@ void sum_forms(std::span<const SlicedBlock> blocks, std::span<const SliceForm> f
 // The sum of a line of pixels, as planes, enters the total and, times its coordinate, its moment.
 void add_line(const SlicedBlock& block, const MomentPixels::Line& line, Counter& sum, Counter* total, Counter& moment) {
   start(sum);
-  for (const SliceRun& run : line.runs) add_planes(sum, block, run);
+  for (const MomentPixels::Run& run : line.runs) add_planes(sum, block, run);
   const std::uint32_t n_planes = finish(sum);
   for (std::uint32_t k = 0; k < n_planes; ++k) {
     if (total) add_copy(*total, k, sum.sum[k]);
@@ -394,25 +388,42 @@ void add_line(const SlicedBlock& block, const MomentPixels::Line& line, Counter&
   }
 }
 
+// Listed bits of pixels give to all three sums at once: sums[4 i] of position i is (total, row, col, 0).
+void add_moment_lists(const SlicedBlock& block, const MomentPixels& pixels, std::uint64_t* sums) {
+  const hn::CappedTag<std::uint64_t, 4> d;
+  for (const MomentPixels::Line& line : pixels.rows)
+    for (const MomentPixels::Run& run : line.runs) {
+      const std::uint16_t* e = block.list_begin(run.first);
+      for (std::uint32_t s = run.first; s < run.stop; ++s) {
+        alignas(32) const std::uint64_t weights[4] = {1, line.coordinate, run.start + (s - run.first), 0};
+        for (const std::uint16_t* stop = block.list_stop(s); e < stop; ++e) {
+          std::uint64_t* at = sums + 4 * listed_position(*e);
+          for (std::uint32_t o = 0; o < 4; o += static_cast<std::uint32_t>(hn::Lanes(d))) {
+            const auto give = hn::ShiftLeftSame(hn::Load(d, weights + o), static_cast<int>(listed_plane(*e)));
+            hn::Store(hn::Add(hn::Load(d, at + o), give), d, at + o);
+          }
+        }
+      }
+    }
+}
+
 void add_moments(const SlicedBlock& block, const MomentPixels& pixels, bool minus, std::uint64_t* total,
                  std::uint64_t* row, std::uint64_t* col) {
   Scratch& s = scratch();
   for (Counter* c : {&s.total, &s.row, &s.col}) start(*c);
-  const std::uint64_t one = minus ? ~std::uint64_t{0} : 1;
-  for (const MomentPixels::Line& line : pixels.rows) {
-    add_line(block, line, s.line, &s.total, s.row);
-    for (const SliceRun& run : line.runs) {
-      add_lists(block, run.first, run.stop - 1, one, total);
-      add_lists(block, run.first, run.stop - 1, one * line.coordinate, row);
-    }
-  }
-  for (const MomentPixels::Line& line : pixels.cols) {
-    add_line(block, line, s.line, nullptr, s.col);
-    for (const SliceRun& run : line.runs) add_lists(block, run.first, run.stop - 1, one * line.coordinate, col);
-  }
+  for (const MomentPixels::Line& line : pixels.rows) add_line(block, line, s.line, &s.total, s.row);
+  for (const MomentPixels::Line& line : pixels.cols) add_line(block, line, s.line, nullptr, s.col);
   add_values(s.total.sum, finish(s.total), minus, total);
   add_values(s.row.sum, finish(s.row), minus, row);
   add_values(s.col.sum, finish(s.col), minus, col);
+  std::memset(s.moment_lists, 0, sizeof s.moment_lists);
+  add_moment_lists(block, pixels, s.moment_lists);
+  for (std::uint32_t i = 0; i < kBlockPositions; ++i) {
+    const std::uint64_t* at = s.moment_lists + 4 * i;
+    total[i] += minus ? 0 - at[0] : at[0];
+    row[i] += minus ? 0 - at[1] : at[1];
+    col[i] += minus ? 0 - at[2] : at[2];
+  }
 }
 
 HWY_INLINE std::uint64_t count_bits(const std::uint64_t* plane, const std::uint64_t* positions) {
@@ -428,20 +439,54 @@ HWY_INLINE std::uint64_t count_bits(const std::uint64_t* plane, const std::uint6
 #endif
 }
 
-void add_stream_sums(const SlicedBlock& block, std::uint32_t first, std::uint32_t stop, const std::uint64_t* positions,
-                     std::uint64_t* sums) {
-  const std::uint16_t* list = block.list_begin(first);
+// Sum of 1 << plane over a list. Vectors read past its end, as far as `limit`; what lies past the end is masked out.
+HWY_INLINE std::uint64_t list_sum(const std::uint16_t* e, const std::uint16_t* stop, const std::uint16_t* limit) {
+  std::uint64_t sum = 0;
+  // Lists are ordered by plane: the last entry says whether 255 of them fit 32 bits.
+  if (e < stop && listed_plane(stop[-1]) < 24) {
+    const hn::CappedTag<std::uint32_t, 8> d;
+    const hn::Rebind<std::uint16_t, decltype(d)> narrow;
+    const auto n_lanes = static_cast<std::uint32_t>(hn::Lanes(d));
+    auto sums = hn::Zero(d);
+    for (; e < stop && e + n_lanes <= limit; e += n_lanes) {
+      const auto plane = hn::ShiftRight<11>(hn::PromoteTo(d, hn::LoadU(narrow, e)));
+      const auto in = hn::Lt(hn::Iota(d, 0), hn::Set(d, static_cast<std::uint32_t>(stop - e)));
+      sums = hn::Add(sums, hn::IfThenElseZero(in, hn::Shl(hn::Set(d, 1), plane)));
+    }
+    sum = hn::GetLane(hn::SumOfLanes(d, sums));
+  }
+  for (; e < stop; ++e) sum += std::uint64_t{1} << listed_plane(*e);
+  return sum;
+}
+
+HWY_INLINE std::uint64_t list_sum_at(const std::uint16_t* e, const std::uint16_t* stop,
+                                     const std::uint64_t* positions) {
+  std::uint64_t sum = 0;
+  for (; e < stop; ++e) {
+    const std::uint32_t at = listed_position(*e);
+    sum += (positions[at / 64] >> (at % 64) & 1) << listed_plane(*e);
+  }
+  return sum;
+}
+
+void add_stream_sums(const SlicedBlock& block, std::uint32_t n_streams, std::uint32_t first, std::uint32_t stop,
+                     const std::uint64_t* positions, std::uint64_t* sums) {
+  constexpr std::uint32_t kAlways = 3;
+  const std::uint16_t *list = block.list_begin(first), *limit = block.list_stop(n_streams - 1);
+  const auto* planes_stop =
+      reinterpret_cast<const std::uint64_t*>(block.stream_planes(n_streams - 1)) + block.width(n_streams - 1) * kWords;
   for (std::uint32_t s = first; s < stop; ++s) {
     const auto* plane = reinterpret_cast<const std::uint64_t*>(block.stream_planes(s));
     const std::uint32_t width = block.width(s);
     std::uint64_t sum = 0;
-    for (std::uint32_t k = 0; k < width; ++k) sum += count_bits(plane + k * kWords, positions) << k;
+    std::uint32_t k = 0;
+    // Most pixels have two planes, one more or one less: three are counted without a branch, what is not theirs is dropped.
+    if (plane + kAlways * kWords <= planes_stop)
+      for (; k < kAlways; ++k) sum += (k < width ? count_bits(plane + k * kWords, positions) : 0) << k;
+    for (; k < width; ++k) sum += count_bits(plane + k * kWords, positions) << k;
     const std::uint16_t* list_stop = block.list_stop(s);
-    for (; list < list_stop; ++list) {
-      const std::uint32_t at = listed_position(*list);
-      const std::uint64_t in = positions ? positions[at / 64] >> (at % 64) & 1 : 1;
-      sum += in << listed_plane(*list);
-    }
+    sum += positions ? list_sum_at(list, list_stop, positions) : list_sum(list, list_stop, limit);
+    list = list_stop;
     sums[s - first] += sum;
   }
 }
@@ -464,16 +509,9 @@ void add_moments(const SlicedBlock& block, const MomentPixels& pixels, bool minu
                  std::uint64_t* row, std::uint64_t* col) {
   HWY_DYNAMIC_DISPATCH(add_moments)(block, pixels, minus, total, row, col);
 }
-void add_stream_sums(const SlicedBlock& block, std::uint32_t first, std::uint32_t stop, const std::uint64_t* positions,
-                     std::uint64_t* sums) {
-  HWY_DYNAMIC_DISPATCH(add_stream_sums)(block, first, stop, positions, sums);
-}
-
-void append_stream(std::vector<SliceRun>& runs, std::uint32_t stream) {
-  if (!runs.empty() && runs.back().stop == stream)
-    ++runs.back().stop;
-  else
-    runs.push_back({stream, stream + 1});
+void add_stream_sums(const SlicedBlock& block, std::uint32_t n_streams, std::uint32_t first, std::uint32_t stop,
+                     const std::uint64_t* positions, std::uint64_t* sums) {
+  HWY_DYNAMIC_DISPATCH(add_stream_sums)(block, n_streams, first, stop, positions, sums);
 }
 
 SliceForm form_of(std::span<const WeightedStream> streams) {

@@ -1,6 +1,7 @@
 // Every bit-sliced operation against the dense reference, bit for bit, over the same counts; and the planner by itself.
 
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <cmath>
 #include <cstring>
@@ -197,6 +198,27 @@ TYPED_TEST(Sliced, C50_C52_FramesAndStatisticsEqualDense) {
     EXPECT_EQ(want->n_saturated, got->n_saturated);
     EXPECT_EQ(want->total_mean, got->total_mean);
   }
+}
+
+TEST(Sliced, EverySimdTargetGivesTheSameIntegers) {
+  const Row& row = kRows[5];
+  const Twins& v = volumes<std::uint16_t>(row);
+  const std::vector<Mask> masks = masks_of(row.shape.det);
+  std::size_t n_targets = 0;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    ++n_targets;
+    for (const Mask& m : masks) {
+      EXPECT_EQ(masked_sum_exact(v.dense, m)->values, masked_sum_exact(v.sliced, m)->values) << hwy::TargetName(target);
+      EXPECT_EQ(moment_sums(v.dense, &m)->row, moment_sums(v.sliced, &m)->row) << hwy::TargetName(target);
+      EXPECT_EQ(moment_sums(v.dense, &m)->col, moment_sums(v.sliced, &m)->col) << hwy::TargetName(target);
+    }
+    EXPECT_EQ(sum_pattern(v.dense)->values, sum_pattern(v.sliced)->values) << hwy::TargetName(target);
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  EXPECT_GE(n_targets, 1u);
 }
 
 TEST(Sliced, SumsOfU32PassTwoToThe32) {
