@@ -37,7 +37,9 @@ class TemporaryFolder {
     const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()
                                  ? ::testing::UnitTest::GetInstance()->current_test_info()->name()
                                  : "shared";
-    root_ = std::filesystem::temp_directory_path() / ("quantem_cli_" + test + "_" + std::to_string(::getpid()));
+    static int n_made = 0;  // two folders of one test must not remove each other
+    root_ = std::filesystem::temp_directory_path() /
+            ("quantem_cli_" + test + "_" + std::to_string(::getpid()) + "_" + std::to_string(n_made++));
     path_ = root_ / name;
     std::filesystem::create_directories(path_);
   }
