@@ -13,8 +13,9 @@ Buffer::Buffer(std::uint64_t n_bytes) {
   // Scattered reads of a large buffer cost a page walk each with small pages: ask for huge ones where a few fit.
   constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
   const bool large = rounded >= 2 * kHugePage;
-  bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(large ? kHugePage : 64, rounded)));
-  if (!bytes_) return;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, large ? kHugePage : 64, rounded) != 0) return;
+  bytes_.reset(static_cast<std::byte*>(memory));
   n_bytes_ = n_bytes;
   if (large) madvise(bytes_.get(), rounded, MADV_HUGEPAGE);  // advice only: an error changes nothing
 }
