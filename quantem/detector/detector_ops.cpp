@@ -8,6 +8,8 @@ Result<const DetectorOps*> detector_ops(const Volume& volume) {
   const DetectorOps* ops = nullptr;
   if (volume.device().backend() == Backend::cpu)
     ops = volume.sliced() ? detector_ops_cpu_sliced() : detector_ops_cpu_dense();
+  else if (volume.sliced_device())
+    ops = detector_ops_cuda_sliced();
   if (!ops)
     return Error{Code::unsupported, "detector: backend '" + std::string(backend_name(volume.device().backend())) +
                                         "' has no operations for " +

@@ -46,10 +46,14 @@ struct DetectorOps {
   Path (*frame)(const Volume&, std::uint64_t position, std::span<std::byte> out);
   // total, max, argmax, n_nonzero, n_saturated (values >= saturation) of every position; vectors are sized. Unsigned counts.
   Path (*frame_statistics)(const Volume&, std::uint64_t saturation, FrameStatistics& out, const Job&);
+  // masked_sums, each sum rounded once to f32; the function sizes the images. Null: the caller rounds the integers.
+  Path (*masked_sums_rounded)(const Volume&, std::span<const BitMask> masks, std::span<std::vector<float>> images,
+                              const Job&) = nullptr;
 };
 
 const DetectorOps* detector_ops_cpu_dense();
 const DetectorOps* detector_ops_cpu_sliced();
+const DetectorOps* detector_ops_cuda_sliced();  // null where this build has no CUDA
 
 // The table for the volume's device and storage, or why there is none.
 Result<const DetectorOps*> detector_ops(const Volume& volume);

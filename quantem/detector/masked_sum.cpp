@@ -107,6 +107,17 @@ Result<std::vector<Image<float>>> masked_sums(const Volume& volume, std::span<co
     }
     return images;
   }
+  QUANTEM_TRY_ASSIGN(ops, detector_ops(volume));
+  if (ops->masked_sums_rounded) {
+    std::vector<BitMask> selected;
+    for (const Mask& m : masks) selected.push_back(selected_pixels(volume, m));
+    std::vector<std::vector<float>> values(masks.size());
+    QUANTEM_TRY_ASSIGN(path, ops->masked_sums_rounded(volume, selected, values, job));
+    for (std::size_t m = 0; m < masks.size(); ++m)
+      images.push_back(
+          finished(volume, std::move(values[m]), "masked_sum", path, Dtype::u64, masks[m].parameters, selected[m]));
+    return images;
+  }
   QUANTEM_TRY_ASSIGN(sums, integer_sums(volume, masks, job));
   const bool is_signed = is_signed_count(volume.dtype());
   for (std::size_t m = 0; m < masks.size(); ++m)

@@ -15,7 +15,9 @@ struct Sliced {
   u32 plane[N];
 };
 
-__device__ __forceinline__ u32 majority(u32 a, u32 b, u32 c) { return (a & b) | (c & (a | b)); }
+__device__ __forceinline__ u32 majority(u32 a, u32 b, u32 c) {
+  return (a & b) | (c & (a | b));
+}
 
 // a += b << Shift, modulo 2^N. Planes that do not exist are constant zero and cost nothing.
 template <int Shift = 0, int N, int M>
@@ -27,6 +29,48 @@ __device__ __forceinline__ void add(Sliced<N>& a, const Sliced<M>& b) {
     a.plane[k] = x ^ y ^ carry;
     carry = majority(x, y, carry);
   }
+}
+
+// The low N planes of a + b, as a new number.
+template <int N, int A, int B>
+__device__ __forceinline__ Sliced<N> sum(const Sliced<A>& a, const Sliced<B>& b) {
+  Sliced<N> r;
+  u32 carry = 0;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const u32 x = k < A ? a.plane[k < A ? k : 0] : 0, y = k < B ? b.plane[k < B ? k : 0] : 0;
+    r.plane[k] = x ^ y ^ carry;
+    carry = majority(x, y, carry);
+  }
+  return r;
+}
+// Of four and of eight numbers, with every bit of the result.
+template <int C>
+__device__ __forceinline__ Sliced<C + 2> sum_of_4(const Sliced<C>* x) {
+  return sum<C + 2>(sum<C + 1>(x[0], x[1]), sum<C + 1>(x[2], x[3]));
+}
+template <int C>
+__device__ __forceinline__ Sliced<C + 3> sum_of_8(const Sliced<C>* x) {
+  return sum<C + 3>(sum_of_4(x), sum_of_4(x + 4));
+}
+
+// a ^= mask in every plane: with all bits set, a becomes -a - 1, so that adding to it subtracts.
+template <int N>
+__device__ __forceinline__ void toggle(Sliced<N>& a, u32 mask) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) a.plane[k] ^= mask;
+}
+
+// 32x32 bit transpose across a warp: lane k brings plane k of 32 numbers, lane j leaves with number j.
+__device__ __forceinline__ u32 to_integers(u32 x, u32 lane) {
+  u32 m = 0x0000ffffu;
+#pragma unroll
+  for (u32 s = 16; s; s >>= 1) {
+    const u32 y = __shfl_xor_sync(~0u, x, s);
+    x = lane & s ? (x & ~m) | ((y & ~m) >> s) : (x & m) | ((y & m) << s);
+    m ^= m << (s >> 1);
+  }
+  return x;
 }
 
 // One level of a 32x32 bit transpose: in rows D apart, the upper D bits of each 2D of the first <-> the lower D of the second.

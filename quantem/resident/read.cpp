@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "quantem/resident/read_cuda.h"
 #include "quantem/resident/sliced_encode.h"
 #include "quantem/resident/volume.h"
 #include "quantem/runtime/thread_pool.h"
@@ -149,6 +150,8 @@ Result<Done> read_into(const Volume& volume, const Region& scan, const Region& d
           last - first + 1, [&](std::uint64_t i) { read_block<T>(*sliced, first + i, scan, scan_cols, det, out); },
           volume.device().options().threads);
     }
+  } else if (volume.sliced_device()) {
+    QUANTEM_TRY(read_sliced_cuda(volume, scan, det, std::as_writable_bytes(out)));
   } else {
     read_dense<T>(*volume.dense(), volume.shape(), scan, det, out);
   }
@@ -189,7 +192,9 @@ Result<HostArray> read(const Volume& volume, const Region& scan, const Region& d
   out.valid_pixels = cropped(volume.valid_pixels(), shape.det, det);
   out.provenance = volume.provenance();
   out.provenance.operation = "read";
-  out.provenance.path = volume.sliced() ? "cpu_read_sliced" : "cpu_read_dense";
+  out.provenance.path = volume.sliced_device() ? "cuda_sliced_read"
+                        : volume.sliced()      ? "cpu_read_sliced"
+                                               : "cpu_read_dense";
   out.provenance.output_shape = to_string(Shape4{s, d});
   out.provenance.output_dtype = dtype_name(volume.dtype());
   const auto bounds = [](const Region& r) {

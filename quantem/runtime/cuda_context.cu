@@ -4,24 +4,10 @@
 
 #include <map>
 
+#include "quantem/runtime/current_device.cuh"
+
 namespace quantem {
 namespace {
-
-// The device is a property of the calling thread: set for the length of a call, then put back.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int device) {
-    cudaGetDevice(&before_);
-    if (before_ != device) cudaSetDevice(device);
-    device_ = device;
-  }
-  ~CurrentDevice() {
-    if (before_ != device_) cudaSetDevice(before_);
-  }
-
- private:
-  int before_ = 0, device_ = 0;
-};
 
 // Errors after which the context of the process is lost; everything else leaves the device usable.
 bool is_sticky(cudaError_t status) {

@@ -1,0 +1,120 @@
+#pragma once
+// One query of an encoded volume on a CUDA device: its context locked, its stream, and what is kept with the volume between queries
+// (costs for the planner, plans in device memory, the largest whole-detector sum).
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "quantem/detector/detector_ops.h"
+#include "quantem/detector/sums_cuda.h"
+#include "quantem/runtime/cuda_context.h"
+
+namespace quantem::detector_detail {
+
+enum class PlanKind : std::uint8_t { sum, row_moment, col_moment };
+
+// Made once a volume. Everything but the planner is only touched under the context's query lock.
+class SlicedSession {
+ public:
+  explicit SlicedSession(const Volume& volume);
+
+  Planner planner;
+
+  struct Request {
+    PlanKind kind;
+    const BitMask* selected;  // the key, with kind; null: not kept for another query
+    std::function<std::vector<SumTerm>()> terms;
+  };
+  struct Placed {
+    SumPlanView view;
+    bool weighted;
+  };
+  // The plans in device memory: those that are not there yet are made, and copied on the query's stream.
+  Result<std::vector<Placed>> place(CudaContext& context, const SlicedDevice& device,
+                                    std::span<const Request> requests) const;
+
+  // The image that the last move_sum left on the device.
+  struct Last {
+    DeviceMemory image;  // u32
+    BitMask selected;
+    bool valid = false;
+  };
+  mutable Last last;
+  mutable std::uint64_t largest_total = 0;
+  mutable bool has_largest_total = false;
+
+ private:
+  using Key = std::pair<PlanKind, std::vector<std::uint64_t>>;
+  mutable std::map<Key, Placed> placed_;
+  mutable DeviceMemory area_;
+  mutable std::uint64_t used_ = 0;
+};
+
+class SlicedQuery {
+ public:
+  static Result<SlicedQuery> open(const Volume& volume, const Job& job, const char* what);
+
+  [[nodiscard]] CudaContext& context() const { return *context_; }
+  [[nodiscard]] const SlicedDevice& device() const { return *volume_->sliced_device(); }
+  [[nodiscard]] const SlicedSession& session() const { return *session_; }
+  [[nodiscard]] const Volume& volume() const { return *volume_; }
+  [[nodiscard]] cudaStream_t stream() const { return reinterpret_cast<cudaStream_t>(context_->query_stream()); }
+  [[nodiscard]] double largest_count() const;
+
+  // Plans of masks and of moments over `selected` (valid pixels only).
+  Result<std::vector<SlicedSession::Placed>> plans_of_masks(std::span<const BitMask> masks);
+  Result<std::vector<SlicedSession::Placed>> plans_of_moments(const BitMask& selected);  // total, row, col
+  Result<std::vector<SlicedSession::Placed>> place(std::span<const SlicedSession::Request> requests);
+
+  // The largest sum over the whole detector at any position; computed once a volume.
+  Result<std::uint64_t> largest_total();
+
+  // Copies to pinned memory and waits; valid until the next query.
+  Result<const void*> copy_down(const void* device_data, std::uint64_t n_bytes);
+
+ private:
+  SlicedQuery(const Volume& volume, CudaContext* context, std::shared_ptr<const SlicedSession> session)
+      : volume_(&volume), context_(context), session_(std::move(session)), lock_(context->query_lock()) {}
+  const Volume* volume_;
+  CudaContext* context_;
+  std::shared_ptr<const SlicedSession> session_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+// Copies n elements to a caller's array, on several threads where that pays; u32 are widened.
+void copy_out(const std::uint64_t* from, std::span<std::uint64_t> to);
+void copy_out(const std::uint32_t* from, std::span<std::uint64_t> to);
+void copy_out(const float* from, std::span<float> to);
+
+// --- sums over scan positions ----------------------------------------------------------------------------------------------
+inline constexpr std::uint32_t kRegionBlocks = 8;  // blocks of a CTA where positions are masked
+
+// A set of scan positions in the work area, behind its first `at` bytes (a multiple of 64). `all`: no masks.
+struct SetOnDevice {
+  const std::uint32_t* groups = nullptr;  // of kRegionBlocks blocks
+  const std::uint32_t* masks = nullptr;   // 16 words for each block of each group; null: every position
+  std::uint32_t n_groups = 0;
+};
+Result<SetOnDevice> upload_set(SlicedQuery& query, const BitMask& positions, bool all, std::uint64_t at);
+Result<Done> launch_pattern_sums(SlicedQuery& query, const SetOnDevice& set, std::uint64_t* sums);
+
+// --- the table's functions -------------------------------------------------------------------------------------------------
+DetectorOps::Path masked_sums_cuda(const Volume&, std::span<const BitMask>, std::span<const std::span<std::uint64_t>>,
+                                   const Job&);
+DetectorOps::Path move_sum_cuda(const Volume&, const BitMask&, const BitMask&, std::span<std::uint64_t>, const Job&);
+DetectorOps::Path masked_sums_rounded_cuda(const Volume&, std::span<const BitMask>, std::span<std::vector<float>>,
+                                           const Job&);
+DetectorOps::Path weighted_sums_cuda(const Volume&, std::span<const std::span<const std::int64_t>>,
+                                     std::span<const std::span<std::uint64_t>>, const Job&);
+DetectorOps::Path moment_sums_cuda(const Volume&, const BitMask&, std::span<std::uint64_t>, std::span<std::uint64_t>,
+                                   std::span<std::uint64_t>, const Job&);
+DetectorOps::Path pattern_sum_cuda(const Volume&, const BitMask&, std::span<std::uint64_t>, const Job&);
+DetectorOps::Path pattern_max_cuda(const Volume&, const BitMask&, std::span<std::byte>, const Job&);
+DetectorOps::Path frame_cuda(const Volume&, std::uint64_t, std::span<std::byte>);
+DetectorOps::Path frame_statistics_cuda(const Volume&, std::uint64_t, FrameStatistics&, const Job&);
+
+}  // namespace quantem::detector_detail
