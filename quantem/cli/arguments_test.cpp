@@ -111,6 +111,15 @@ TEST(CliParse, AnythingElseIsRefusedWithTheOptionsName) {
             "--scan-shape: expected ROWSxCOLS, as 512x256, found '12'");
 }
 
+TEST(CliParse, MessagesOfTheLibraryNameTheOptions) {
+  EXPECT_EQ(with_option_names("35 frames are not a square: give scan_shape"),
+            "35 frames are not a square: give scan_shape (--scan-shape)");
+  EXPECT_TRUE(with_option_names("no disc: pass center=(row, col) and radius=").ends_with(" (--center, --radius)"));
+  for (const char* untouched : {"/data/scan_shape.h5 not found", "--scan-shape: expected scan_shape", "fine"})
+    EXPECT_EQ(with_option_names(untouched), untouched);
+  EXPECT_EQ(format_count(1208081), "1208081");
+}
+
 TEST(CliProgress, BarHasRateAndTimeLeft) {
   const std::string text = progress_text({"load", 1'000'000'000, 4'000'000'000, "bytes"}, 0.5, 80, true);
   EXPECT_TRUE(holds(text, " 25 %") && holds(text, "2.00 GB/s") && holds(text, "2 s left") && holds(text, "#")) << text;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "quantem/cli/parse.h"
+#include "quantem/display/figure.h"
 
 namespace quantem::cli {
 namespace {
@@ -36,6 +37,10 @@ Json known_json(const Known<T>& known) {
   json["origin"] = known.value ? Json(origin_name(known.origin)) : Json();
   json["note"] = known.note.empty() ? Json() : Json(known.note);
   return json;
+}
+
+std::string_view origin_words(Origin origin) {
+  return origin == Origin::side_file ? "side file" : origin_name(origin);
 }
 
 // Calls f(key, words, known) for every value of a calibration.
@@ -78,7 +83,7 @@ std::string calibration_text(const Calibration& calibration) {
   visit(calibration, [&](const char*, const char* words, const auto& known) {
     if (!known.value) return;
     text += fmt::format("{}{} {}{}{} ({}{})", text.empty() ? "" : ", ", words, value_text(*known.value),
-                        known.unit.empty() ? "" : " ", known.unit, origin_name(known.origin),
+                        known.unit.empty() ? "" : " ", pretty_unit(known.unit), origin_words(known.origin),
                         known.note.empty() || known.origin == Origin::caller ? "" : ": " + known.note);
   });
   return text.empty() ? "not calibrated: axes are in pixels" : text;

@@ -91,7 +91,7 @@ Result<Answer> dpc(const DpcVerbArguments& arguments, Session& session) {
   for (const std::string& line : sheet.header) answer.text += "  " + line + "\n";
   for (const std::string& line : deflection.lines) answer.text += "  " + line + "\n";
   answer.text += truth_line;
-  answer.text += fmt::format("{} products in {}\n", collection.products().size(), output.folder().string());
+  answer.text += fmt::format("{} product(s) in {}\n", collection.products().size(), output.folder().string());
   answer.result = std::move(written);
   answer.result["folder"] = output.folder().string();
   return answer;

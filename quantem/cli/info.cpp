@@ -48,7 +48,7 @@ Json container_json(const Container& c) {
   Json json;
   json["file"] = c.path.string();
   json["ready"] = !c.not_ready;
-  json["reason"] = c.not_ready ? Json(c.not_ready->message) : Json();
+  json["reason"] = c.not_ready ? Json(with_option_names(c.not_ready->message)) : Json();
   json["code"] = c.not_ready ? Json(code_info(c.not_ready->code).name) : Json();
   json["format"] = c.format;
   json["shape"] = shape_json(c.shape);
@@ -87,7 +87,8 @@ std::string storage_text(const Container& c) {
 
 std::string container_text(const Container& c, const Json& json) {
   std::string text = fmt::format("{}\n", c.path.string());
-  text += c.not_ready ? fmt::format("  not ready    {}\n", c.not_ready->message) : std::string("  ready\n");
+  text += c.not_ready ? fmt::format("  not ready    {}\n", with_option_names(c.not_ready->message))
+                      : std::string("  ready\n");
   text += fmt::format("  shape        {} scan x {} detector, {} ({}; scan shape: {})\n", to_string(c.shape.scan),
                       to_string(c.shape.det), dtype_name(c.dtype), c.format, origin_name(c.scan_shape_origin));
   text += fmt::format("  frames       {} stored of {}{}{}\n", c.n_stored, c.n_expected,
@@ -145,7 +146,7 @@ Result<Answer> info(const InfoArguments& arguments, Session& session) {
     }
     if (problem && answer.exit_status == 0) {
       answer.exit_status = code_info(problem->code).exit_status;
-      answer.failure = problem->message;
+      answer.failure = with_option_names(problem->message);
       answer.failure_code = code_info(problem->code).name;
     }
     answer.result["files"].push_back(std::move(json));

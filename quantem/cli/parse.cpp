@@ -165,4 +165,35 @@ std::string format_number(double value) {
   return fmt::format("{:.6g}", value);
 }
 
+std::string format_count(double value) {
+  if (std::nearbyint(value) == value && std::abs(value) < 1e15) return fmt::format("{:.0f}", value);
+  return format_number(value);
+}
+
+std::string with_option_names(const std::string& message) {
+  constexpr std::pair<std::string_view, std::string_view> kOptions[] = {{"scan_shape", "--scan-shape"},
+                                                                        {"dataset_path", "--dataset"},
+                                                                        {"extra_frames=", "--extra-frames"},
+                                                                        {"missing=", "--missing"},
+                                                                        {"center=", "--center"},
+                                                                        {"radius=", "--radius"},
+                                                                        {"rotation_deg=", "--rotation-deg"},
+                                                                        {"scan_region=", "--scan-region"},
+                                                                        {"det_bin=", "--det-bin"},
+                                                                        {"semiangle_mrad", "--semiangle-mrad"},
+                                                                        {"voltage_kV", "--voltage-kv"},
+                                                                        {"scan_sampling", "--scan-step-a"},
+                                                                        {"det_sampling", "--det-mrad"}};
+  std::string options;
+  for (const auto& [name, option] : kOptions)
+    // A word of its own: not the end of another one, nor a piece of a path.
+    for (std::size_t at = message.find(name); at != std::string::npos; at = message.find(name, at + 1)) {
+      const char before = at == 0 ? ' ' : message[at - 1];
+      if (before != ' ' && before != '(' && before != '.') continue;
+      if (message.find(option) == std::string::npos) options += (options.empty() ? "" : ", ") + std::string(option);
+      break;
+    }
+  return options.empty() ? message : message + " (" + options + ")";
+}
+
 }  // namespace quantem::cli

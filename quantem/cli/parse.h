@@ -29,6 +29,10 @@ Result<RawLayout> parse_raw(std::string_view text,
 
 std::vector<std::string_view> split(std::string_view text, char separator);
 std::string format_bytes(std::uint64_t bytes);  // "1.51 GB"
-std::string format_number(double value);        // shortest text that reads back; at most 6 digits
+std::string format_number(double value);        // at most 6 digits
+std::string format_count(double value);         // whole numbers in full
+
+// A library's message names its own parameters ("give scan_shape"); this adds the options that set them: " (--scan-shape)".
+std::string with_option_names(const std::string& message);
 
 }  // namespace quantem::cli

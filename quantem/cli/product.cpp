@@ -71,9 +71,24 @@ Result<Done> Collection::add_vectors(const std::string& title, const Grid<float>
   return Done{};
 }
 
-void Collection::refuse(const std::string& product, const Error& error, Session& session) {
-  notes_.push_back({{"product", product}, {"code", code_info(error.code).name}, {"message", error.message}});
-  session.say("note: " + product + " was not made: " + error.message);
+void Collection::refuse(const std::string& product, const Error& error) {
+  notes_.push_back(
+      {{"product", product}, {"code", code_info(error.code).name}, {"message", with_option_names(error.message)}});
+}
+
+std::vector<std::string> Collection::note_lines() const {
+  std::vector<std::pair<std::string, std::string>> reasons;  // message, products
+  for (const Json& note : notes_) {
+    const auto message = note["message"].get<std::string>(), product = note["product"].get<std::string>();
+    const auto same = [&](const auto& reason) { return reason.first == message; };
+    if (const auto found = std::find_if(reasons.begin(), reasons.end(), same); found != reasons.end())
+      found->second += ", " + product;
+    else
+      reasons.emplace_back(message, product);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [message, names] : reasons) lines.push_back("not made: " + names + ": " + message);
+  return lines;
 }
 
 std::vector<std::string> Collection::file_names(const std::string& product) {
@@ -171,7 +186,7 @@ std::vector<std::string> sheet_header(const Container& container, const Volume& 
   std::vector<std::string> lines;
   lines.push_back(fmt::format("{} scan positions, {} detector pixels, {}; counts {} to {}",
                               to_string(volume.shape().scan), to_string(volume.shape().det), dtype_name(volume.dtype()),
-                              format_number(volume.audit().count_min), format_number(volume.audit().count_max)));
+                              format_count(volume.audit().count_min), format_count(volume.audit().count_max)));
   const std::uint64_t n_bad = volume.valid_pixels().count() - volume.valid_pixels().n_set();
   const std::uint64_t n_missing = volume.valid_positions().count() - volume.valid_positions().n_set();
   lines.push_back(fmt::format("{}; {}",

@@ -58,12 +58,13 @@ class Collection {
   // A picture of two components, direction as hue; no array of its own.
   Result<Done> add_vectors(const std::string& title, const Grid<float>& row, const Grid<float>& col, const Look& look);
 
-  // A product that was not asked for by name and cannot be made: said, not fatal.
-  void refuse(const std::string& product, const Error& error, Session& session);
+  // A product that was not asked for by name and cannot be made: noted, not fatal.
+  void refuse(const std::string& product, const Error& error);
   void time(const std::string& stage, double seconds) { timings_.emplace_back(stage, seconds); }
 
   [[nodiscard]] const std::vector<Product>& products() const { return products_; }
-  [[nodiscard]] const Json& notes() const { return notes_; }
+  // What was not made and why, one line a reason.
+  [[nodiscard]] std::vector<std::string> note_lines() const;
   [[nodiscard]] bool empty() const { return products_.empty(); }
 
   // The names that a product writes.

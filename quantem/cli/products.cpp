@@ -84,7 +84,7 @@ struct Work {
   // Fails when the product was asked for by name, else notes the refusal.
   Result<Done> refused(const std::string& product, const Error& error) {
     if (plan.by_name || error.code == Code::cancelled || error.code == Code::internal) return error;
-    collection.refuse(product, error, session);
+    collection.refuse(product, error);
     return Done{};
   }
 };
@@ -139,6 +139,7 @@ Result<Done> add_images(Work& w) {
       QUANTEM_TRY_ASSIGN(image, masked_sum(w.volume, made->mask));
       w.bf = std::move(image);
     }
+  if (masks.empty()) return Done{};
   QUANTEM_TRY_ASSIGN(images, masked_sums(w.volume, masks, w.session.job()));
   for (std::size_t i = 0; i < images.size(); ++i) {
     if (detectors[i].name != "total" && detectors[i].name != "masked") record_probe(w.facts, images[i].provenance);
@@ -209,7 +210,7 @@ Result<Done> add_centers(Work& w) {
   if (!with_dpc && !with_idpc) return Done{};
   QUANTEM_TRY_ASSIGN(options, dpc_options(w.arguments.dpc, w.calibration));
   auto answer = add_deflection(com, w.calibration, options, with_dpc, with_idpc, false, w.collection);
-  if (!answer) return w.refused(with_dpc ? "dpc and idpc" : "idpc", answer.error());
+  if (!answer) return w.refused(with_dpc ? (with_idpc ? "dpc, idpc" : "dpc") : "idpc", answer.error());
   w.deflection = answer->json;
   w.phase = answer->phase;
   w.lines.insert(w.lines.end(), answer->lines.begin(), answer->lines.end());
@@ -259,7 +260,9 @@ Result<Answer> write_answer(Work& w, OutputSet& output) {
   Sheet sheet;
   sheet.title = w.container.path.filename().string();
   sheet.header = sheet_header(w.container, w.volume);
-  sheet.footer = w.session.warnings();
+  sheet.footer = w.collection.note_lines();
+  for (const std::string& line : sheet.footer) w.session.say("note: " + line);
+  sheet.footer.insert(sheet.footer.end(), w.session.warnings().begin(), w.session.warnings().end());
   if (w.session.cancelled()) return Error{Code::cancelled, "products cancelled; nothing was written"};
   QUANTEM_TRY_ASSIGN(written, w.collection.write(output, std::move(report), sheet, w.session.warnings()));
   QUANTEM_TRY(output.commit());
@@ -272,7 +275,7 @@ Result<Answer> write_answer(Work& w, OutputSet& output) {
                      : fmt::format("  disc: {}\n", w.facts.reason ? w.facts.reason->message : "not looked for");
   for (const std::string& line : w.lines) answer.text += "  " + line + "\n";
   answer.text += truth_line;
-  answer.text += fmt::format("{} products in {}\n", w.collection.products().size(), output.folder().string());
+  answer.text += fmt::format("{} product(s) in {}\n", w.collection.products().size(), output.folder().string());
   if (!w.arguments.no_pictures)
     answer.text += fmt::format("  all of them: {}\n", (output.folder() / "contact_sheet.png").string());
   answer.text += fmt::format("  numbers and provenance: {}\n", (output.folder() / "report.json").string());

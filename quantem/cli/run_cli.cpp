@@ -2,6 +2,7 @@
 #include <ostream>
 
 #include "quantem/cli/cli.h"
+#include "quantem/cli/parse.h"
 #include "quantem/cli/session.h"
 #include "quantem/cli/verbs.h"
 
@@ -12,6 +13,7 @@ using cli::Answer;
 using cli::Arguments;
 using cli::Json;
 using cli::Session;
+using cli::with_option_names;
 
 Result<Answer> run_verb(const Arguments& arguments, Session& session) {
   QUANTEM_TRY(session.start(arguments.common));
@@ -48,8 +50,9 @@ bool asks_for_json(const std::vector<std::string>& arguments) {
   return false;
 }
 
-int fail(std::ostream& out, std::ostream& err, const std::string& verb, bool json, const Error& error,
+int fail(std::ostream& out, std::ostream& err, const std::string& verb, bool json, Error error,
          const std::vector<std::string>& warnings) {
+  error.message = with_option_names(error.message);
   if (json) print_json(out, verb, nullptr, &error, warnings);
   err << "quantem-gpu" << (verb.empty() ? "" : " " + verb) << ": " << error.message << '\n' << std::flush;
   return code_info(error.code).exit_status;
