@@ -188,11 +188,10 @@ Result<HostArray> frame(const Volume& volume, Position position) {
 
 namespace {
 
-// From which value on a count is saturated; u32 has none of its own.
-std::uint64_t saturation_of_dtype(Dtype dtype) {
-  if (dtype == Dtype::u8) return 255;
-  if (dtype == Dtype::u16) return 65535;
-  return std::numeric_limits<std::uint64_t>::max();
+// The first saturated count as an integer; none: more than any count.
+std::uint64_t saturation_of(const Volume& volume) {
+  const double from = volume.info().saturation;
+  return from < 0x1p32 ? static_cast<std::uint64_t>(std::ceil(std::max(from, 0.0))) : std::uint64_t{1} << 32;
 }
 
 void summarise(const Volume& volume, FrameStatistics& s) {
@@ -230,7 +229,7 @@ Result<FrameStatistics> frame_statistics(const Volume& volume, const Job& job) {
   out.n_nonzero.resize(n);
   out.n_saturated.resize(n);
   out.valid = volume.valid_positions();
-  QUANTEM_TRY_ASSIGN(path, ops->frame_statistics(volume, saturation_of_dtype(volume.dtype()), out, job));
+  QUANTEM_TRY_ASSIGN(path, ops->frame_statistics(volume, saturation_of(volume), out, job));
   out.path = path;
   summarise(volume, out);
   return out;

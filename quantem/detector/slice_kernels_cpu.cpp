@@ -49,9 +49,16 @@ struct Scratch {
   alignas(64) std::uint64_t sum[2][kAllLevels][kWords];  // plus, minus
   alignas(64) std::uint64_t carry[kAllLevels][kCarries][kWords];
 };
-// Memory of one thread, kept for its life.
+// Memory of one thread, kept for its life. Only what is used of it is ever touched.
 inline Scratch& scratch() {
-  thread_local const std::unique_ptr<Scratch> memory = std::make_unique<Scratch>();
+  thread_local const std::unique_ptr<Scratch> memory = [] {
+    auto made = std::make_unique_for_overwrite<Scratch>();
+    for (Counter* c : {&made->line, &made->total, &made->row, &made->col}) {
+      std::memset(c->n, 0, sizeof c->n);
+      c->top = kAllLevels;  // start() clears all sums
+    }
+    return made;
+  }();
   return *memory;
 }
 alignas(64) inline constexpr std::uint64_t kNoBits[kWords] = {};

@@ -200,6 +200,36 @@ TYPED_TEST(Sliced, C50_C52_FramesAndStatisticsEqualDense) {
   }
 }
 
+TEST(Sliced, C13_SaturationOfTheFile) {
+  // The file says that counts from 9 on are saturated; 9 has bits where 8 and 16 do not.
+  std::vector<std::uint32_t> counts(3 * 64);
+  for (std::uint32_t i = 0; i < counts.size(); ++i) counts[i] = i % 20;
+  const Twins v = [&] {
+    FromArrayOptions o;
+    const ArrayView view{Dtype::u32, {1, 3, 8, 8}, counts.data()};
+    std::vector<Volume> made;
+    for (const Representation r : {Representation::dense, Representation::encoded}) {
+      o.representation = r;
+      const Volume base = *from_array(*open_device(Backend::cpu), view, o);
+      VolumeInfo info = base.info();
+      info.saturation = 9;
+      if (r == Representation::dense) {
+        DenseStorage storage{Buffer(counts.size() * 4)};
+        std::memcpy(storage.counts.data(), counts.data(), counts.size() * 4);
+        made.emplace_back(info, base.device(), std::move(storage));
+      } else {
+        made.emplace_back(info, base.device(), *encode_sliced<std::uint32_t>({8, 8}, counts, 3));
+      }
+    }
+    return Twins{made[0], made[1]};
+  }();
+  const auto dense = frame_statistics(v.dense), sliced = frame_statistics(v.sliced);
+  std::vector<std::uint32_t> want(3);
+  for (std::uint32_t i = 0; i < counts.size(); ++i) want[i / 64] += counts[i] >= 9;
+  EXPECT_EQ(dense->n_saturated, want);
+  EXPECT_EQ(sliced->n_saturated, want);
+}
+
 TEST(Sliced, EverySimdTargetGivesTheSameIntegers) {
   const Row& row = kRows[5];
   const Twins& v = volumes<std::uint16_t>(row);

@@ -234,6 +234,7 @@ Result<Volume> run_load(const Device& device, const LoadPlan& plan, const Source
   run.audit.n_flagged -= became_bad * n_frames;
   info.audit = finish_audit(run.audit, facts.identity, plan.source_dtype, valid);
   info.valid_pixels = valid;
+  if (!plan.binned()) info.saturation = plan.rules.saturation;
   if (plan.binned()) {
     info.valid_count = plan.valid_count;
     for (std::uint64_t p = 0; became_bad && p < valid.count(); ++p)

@@ -226,6 +226,7 @@ Result<Volume> take(const Device& device, const ArrayView& a, const Shape4& shap
     p.add_evidence("incomplete");
   }
   info.audit = finish_audit(audit, p.source_identity, a.dtype, info.valid_pixels);
+  info.saturation = saturation_of(a.dtype, std::nullopt);
   if (encode) {
     p.steps.push_back({"lossless_storage", false, {{"codec_profile", std::string("bit-sliced-v1")}}});
     if (device.backend() == Backend::cuda) {

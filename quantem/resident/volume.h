@@ -3,6 +3,7 @@
 // immutable: any number of threads may query it at once. A Volume is a cheap handle; copies share the counts.
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,7 @@ struct VolumeInfo {
   std::vector<FlaggedSample> flagged;      // ascending; empty unless the source is u32 or a bin has such a member
   std::vector<std::uint32_t> valid_count;  // of binned volumes: valid source pixels in each bin; else empty
   std::uint64_t n_nonfinite_samples = 0;   // f32 only
+  double saturation = std::numeric_limits<double>::infinity();  // counts from here on are saturated; none in binned volumes
   Calibration calibration;
   std::string metadata_json = "{}";  // scalars of the source as found, and its side file
   Provenance provenance;             // of the load
