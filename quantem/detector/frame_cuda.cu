@@ -100,33 +100,36 @@ __global__ void __launch_bounds__(kBlockPositions)
 static_assert(kTurn == kBlockPositions / 32, "a warp a list");
 
 template <class T>
-Result<Done> run_frame(SlicedQuery& query, std::uint64_t position, std::span<std::byte> out) {
+void start_frame(SlicedQuery& query, u64 position, void* frame) {
   const SlicedDevice& device = query.device();
   const u32 n_pixels = device.layout.n_pixels;
-  QUANTEM_TRY_ASSIGN(area, query.context().work_area(out.size()));
   one_frame<T><<<(n_pixels + 127) / 128, 128, 0, query.stream()>>>(
-      device.view, position, device.pixel_of_stream.as<u32>(), n_pixels, static_cast<T*>(area));
-  QUANTEM_TRY(query.context().check(cudaGetLastError(), "frame"));
-  QUANTEM_TRY_ASSIGN(pinned, query.copy_down(area, out.size()));
-  std::memcpy(out.data(), pinned, out.size());
-  return Done{};
+      device.view, position, device.pixel_of_stream.as<u32>(), n_pixels, static_cast<T*>(frame));
 }
 
 }  // namespace
 
+Result<Done> launch_frame(SlicedQuery& query, std::uint64_t position, void* frame) {
+  switch (item_bytes(query.volume().dtype())) {
+    case 1:
+      start_frame<std::uint8_t>(query, position, frame);
+      break;
+    case 2:
+      start_frame<std::uint16_t>(query, position, frame);
+      break;
+    default:
+      start_frame<std::uint32_t>(query, position, frame);
+  }
+  return query.context().check(cudaGetLastError(), "frame");
+}
+
 DetectorOps::Path frame_cuda(const Volume& volume, std::uint64_t position, std::span<std::byte> out) {
   QUANTEM_TRY_ASSIGN(query, SlicedQuery::open(volume, Job{}, "frame"));
   const CurrentDevice current(query.context().device());
-  switch (item_bytes(volume.dtype())) {
-    case 1:
-      QUANTEM_TRY(run_frame<std::uint8_t>(query, position, out));
-      break;
-    case 2:
-      QUANTEM_TRY(run_frame<std::uint16_t>(query, position, out));
-      break;
-    default:
-      QUANTEM_TRY(run_frame<std::uint32_t>(query, position, out));
-  }
+  QUANTEM_TRY_ASSIGN(area, query.context().work_area(out.size()));
+  QUANTEM_TRY(launch_frame(query, position, area));
+  QUANTEM_TRY_ASSIGN(pinned, query.copy_down(area, out.size()));
+  std::memcpy(out.data(), pinned, out.size());
   return std::string_view("cuda_sliced_frame");
 }
 

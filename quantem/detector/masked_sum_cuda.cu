@@ -62,14 +62,13 @@ std::uint64_t magnitude(std::int64_t w) {
   return w < 0 ? 0 - static_cast<std::uint64_t>(w) : static_cast<std::uint64_t>(w);
 }
 
-// Bits of sums with weights up to `weight`; 64 where they do not fit.
-std::uint32_t bits_of(std::uint64_t largest_total, std::uint64_t weight, bool is_signed) {
+}  // namespace
+
+std::uint32_t bits_of_sums(std::uint64_t largest_total, std::uint64_t weight, bool is_signed) {
   const double bound = static_cast<double>(largest_total) * static_cast<double>(weight);
   if (bound >= 0x1p60) return 64;
   return static_cast<std::uint32_t>(std::bit_width(largest_total * weight)) + (is_signed ? 1 : 0);
 }
-
-}  // namespace
 
 DetectorOps::Path masked_sums_cuda(const Volume& volume, std::span<const BitMask> masks,
                                    std::span<const std::span<std::uint64_t>> images, const Job& job) {
@@ -81,7 +80,7 @@ DetectorOps::Path masked_sums_cuda(const Volume& volume, std::span<const BitMask
     const auto some = masks.subspan(first, std::min(at_once, masks.size() - first));
     QUANTEM_TRY_ASSIGN(plans, query.plans_of_masks(some));
     Images result;
-    QUANTEM_TRY(result.run(query, plans, bits_of(largest_total, 1, false), false));
+    QUANTEM_TRY(result.run(query, plans, bits_of_sums(largest_total, 1, false), false));
     for (std::size_t m = 0; m < some.size(); ++m) result.take(m, images[first + m]);
   }
   return std::string_view("cuda_sliced_masked_sum");
@@ -92,7 +91,7 @@ DetectorOps::Path move_sum_cuda(const Volume& volume, const BitMask& from, const
   QUANTEM_TRY_ASSIGN(query, SlicedQuery::open(volume, job, "move"));
   const CurrentDevice current(query.context().device());
   QUANTEM_TRY_ASSIGN(largest_total, query.largest_total());
-  const std::uint32_t bits = bits_of(largest_total, 1, false);
+  const std::uint32_t bits = bits_of_sums(largest_total, 1, false);
   const SlicedSession& session = query.session();
   SlicedSession::Last& last = session.last;
   const std::uint64_t n = query.device().n_positions;
@@ -148,7 +147,7 @@ DetectorOps::Path masked_sums_rounded_cuda(const Volume& volume, std::span<const
     SumLaunch launch;
     launch.volumes = {&device, 1};
     launch.plans = views;
-    launch.bits = bits_of(largest_total, 1, false);
+    launch.bits = bits_of_sums(largest_total, 1, false);
     launch.stride = n;
     launch.rounded =
         static_cast<float*>(pinned);  // the kernel writes across the link as blocks finish: no copy after it
@@ -177,7 +176,7 @@ DetectorOps::Path weighted_sums_cuda(const Volume& volume, std::span<const std::
     }
     QUANTEM_TRY_ASSIGN(plans, query.place(requests));
     Images result;
-    QUANTEM_TRY(result.run(query, plans, bits_of(largest_total, heaviest, true), true));
+    QUANTEM_TRY(result.run(query, plans, bits_of_sums(largest_total, heaviest, true), true));
     for (std::size_t m = 0; m < some.size(); ++m) result.take(m, images[first + m]);
   }
   return std::string_view("cuda_sliced_weighted_sum");
@@ -191,7 +190,7 @@ DetectorOps::Path moment_sums_cuda(const Volume& volume, const BitMask& selected
   QUANTEM_TRY_ASSIGN(plans, query.plans_of_moments(selected));
   const Extent det = volume.shape().det;
   Images result;
-  QUANTEM_TRY(result.run(query, plans, bits_of(largest_total, std::max(det.rows, det.cols), false), false));
+  QUANTEM_TRY(result.run(query, plans, bits_of_sums(largest_total, std::max(det.rows, det.cols), false), false));
   result.take(0, total);
   result.take(1, row);
   result.take(2, col);

@@ -85,6 +85,9 @@ class SlicedQuery {
   std::unique_lock<std::mutex> lock_;
 };
 
+// Bits of sums with weights up to `weight` in magnitude; 64 where they do not fit.
+std::uint32_t bits_of_sums(std::uint64_t largest_total, std::uint64_t weight, bool is_signed);
+
 // Copies n elements to a caller's array, on several threads where that pays; u32 are widened.
 void copy_out(const std::uint64_t* from, std::span<std::uint64_t> to);
 void copy_out(const std::uint32_t* from, std::span<std::uint64_t> to);
@@ -101,6 +104,9 @@ struct SetOnDevice {
 };
 Result<SetOnDevice> upload_set(SlicedQuery& query, const BitMask& positions, bool all, std::uint64_t at);
 Result<Done> launch_pattern_sums(SlicedQuery& query, const SetOnDevice& set, std::uint64_t* sums);
+
+// One frame in the volume's dtype, detector order, to device memory.
+Result<Done> launch_frame(SlicedQuery& query, std::uint64_t position, void* frame);
 
 // --- the table's functions -------------------------------------------------------------------------------------------------
 DetectorOps::Path masked_sums_cuda(const Volume&, std::span<const BitMask>, std::span<const std::span<std::uint64_t>>,
