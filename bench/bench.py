@@ -7,6 +7,7 @@ Makes a 4D-STEM acquisition (bench/acquisition.h), loads and queries it with thi
 also with LiberTEM, py4DSTEM and h5py + hdf5plugin (installed into a venv below the build folder). A wrong answer prints no time and fails. Prints ratios and
 writes the record (bench/records/cpu.json with --record).
 """
+
 import argparse
 import datetime
 import json
@@ -23,9 +24,17 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # must and stretch of each ratio; larger is better except where named in SMALLER.
-TARGETS = {"load_gb_per_s": (3, 5), "volume_over_file": (1, 0.93), "bf_over_numpy": (500, 1000), "adf_over_numpy": (200, 500),
-           "df_over_numpy": (300, 700), "com_over_numpy": (500, 2000), "masked_com_over_numpy": (30, 60), "mean_over_numpy": (15, 25),
-           "load_memory_mb": (600, 300)}
+TARGETS = {
+    "load_gb_per_s": (3, 5),
+    "volume_over_file": (1, 0.93),
+    "bf_over_numpy": (500, 1000),
+    "adf_over_numpy": (200, 500),
+    "df_over_numpy": (300, 700),
+    "com_over_numpy": (500, 2000),
+    "masked_com_over_numpy": (30, 60),
+    "mean_over_numpy": (15, 25),
+    "load_memory_mb": (600, 300),
+}
 SMALLER = {"volume_over_file", "load_memory_mb"}
 
 
@@ -47,14 +56,17 @@ def check(name: str, ours: np.ndarray, theirs: np.ndarray) -> None:
 
 def numpy_times(dense: np.ndarray, folder: pathlib.Path) -> dict:
     """Times in ms of the exact NumPy forms on the dense array (positions, pixels); answers compared with ours first."""
-    read = lambda name: np.load(folder / f"{name}.npy").ravel()
+
+    def read(name):
+        return np.load(folder / f"{name}.npy").ravel()
+
     det_cols = np.load(folder / "bf_mask.npy").shape[1]
     pixels = np.arange(dense.shape[1])
     row, col = (pixels // det_cols).astype(np.uint32), (pixels % det_cols).astype(np.uint32)
     times = {}
     for band in ("bf", "adf", "adf_40_80", "df"):
         mask = read(f"{band}_mask").astype(np.uint32)
-        image, times[band] = best(lambda: np.einsum("ij,j->i", dense, mask))
+        image, times[band] = best(lambda mask=mask: np.einsum("ij,j->i", dense, mask))
         check(band, read(band), image.astype(np.uint64))
 
     def moments(array, weights):
@@ -62,13 +74,12 @@ def numpy_times(dense: np.ndarray, folder: pathlib.Path) -> dict:
 
     ones = np.ones_like(row)
     sums, times["com"] = best(lambda: moments(dense, (ones, row, col)), 2)
-    for name, image in zip(("total", "row", "col"), sums):
+    for name, image in zip(("total", "row", "col"), sums, strict=False):
         check(f"com {name}", read(f"com_{name}"), image.astype(np.uint64))
     inside = np.flatnonzero(read("masked_com_mask"))
     selected = np.ascontiguousarray(dense[:, inside])  # the copy is not timed: the peer's best case
     sums, times["masked_com"] = best(lambda: moments(selected, (ones[inside], row[inside], col[inside])), 2)
-    del selected
-    for name, image in zip(("total", "row", "col"), sums):
+    for name, image in zip(("total", "row", "col"), sums, strict=False):
         check(f"masked com {name}", read(f"masked_com_{name}"), image.astype(np.uint64))
     total, times["mean"] = best(lambda: dense.sum(axis=0))
     check("sum pattern", read("sum_pattern"), total.astype(np.uint64))
@@ -76,7 +87,9 @@ def numpy_times(dense: np.ndarray, folder: pathlib.Path) -> dict:
 
 
 def peers_times(python: pathlib.Path, master: pathlib.Path, dense: pathlib.Path, folder: pathlib.Path) -> dict:
-    done = subprocess.run([str(python), str(ROOT / "bench/peers.py"), str(master), str(dense), str(folder)], stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        [str(python), str(ROOT / "bench/peers.py"), str(master), str(dense), str(folder)], stdout=subprocess.PIPE, text=True
+    )
     return json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
 
 
@@ -113,8 +126,10 @@ def main() -> int:
         del dense
         print(f"answers agree with NumPy {np.__version__}: {', '.join(theirs)}")
         median = {row["what"]: row["median_ms"] for row in ours["rows"]}
-        ratios = {"load_gb_per_s": ours["logical_bytes"] / 1e6 / median["load + mean pattern + totals"],
-                  "volume_over_file": ours["resident_bytes"] / ours["file_bytes"]}
+        ratios = {
+            "load_gb_per_s": ours["logical_bytes"] / 1e6 / median["load + mean pattern + totals"],
+            "volume_over_file": ours["resident_bytes"] / ours["file_bytes"],
+        }
         ratios |= {f"{name}_over_numpy": theirs[name] / median[name] for name in ("bf", "adf", "df", "com", "masked_com", "mean")}
         ratios["load_memory_mb"] = ours["load_memory_bytes"] / 1e6
         print(f"{'':26s}{'ours ms':>10s}{'NumPy ms':>10s}{'ratio':>9s}{'must':>8s}{'stretch':>9s}")
@@ -131,9 +146,14 @@ def main() -> int:
                 print(f"peer: {name:40s} {ms:10.1f} ms")
             rows += [{"what": name, "min_ms": ms} for name, ms in peer.items()]
         commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-        record = {"machine": f"{processor()}, {os.cpu_count()} cores, {ours['runtime']}", "commit": commit,
-                  "date": datetime.date.today().isoformat(), "shape": ours["shape"],
-                  "ratios": {name: round(value, 3) for name, value in ratios.items()}, "rows": rows}
+        record = {
+            "machine": f"{processor()}, {os.cpu_count()} cores, {ours['runtime']}",
+            "commit": commit,
+            "date": datetime.date.today().isoformat(),
+            "shape": ours["shape"],
+            "ratios": {name: round(value, 3) for name, value in ratios.items()},
+            "rows": rows,
+        }
         if arguments.record:
             arguments.record.write_text(json.dumps(record, indent=1) + "\n")
             print(f"record: {arguments.record}")

@@ -40,7 +40,9 @@ std::uint64_t process_bytes(std::string_view key) {
     if (word == key && in >> value) return value * 1024;
   return 0;
 }
-void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
+void reset_peak() {
+  std::ofstream("/proc/self/clear_refs") << "5";
+}
 
 [[noreturn]] void fail(const Error& error) {
   fmt::print(stderr, "quantem-bench: {}: {}\n", code_info(error.code).name, error.message);
@@ -121,9 +123,11 @@ int run(const std::string& master, const std::string& out, Backend backend, int 
   }
   std::sort(load_s.begin(), load_s.end());
   const double dense_bytes = static_cast<double>(volume->logical_bytes());
-  fmt::print("load                               {:10.3f} s   {:.2f} GB/s dense-equivalent; volume {:.1f} MB, files {:.1f} MB\n",
-             load_s[load_s.size() / 2], dense_bytes / 1e9 / load_s[load_s.size() / 2],
-             static_cast<double>(volume->resident_bytes()) / 1e6, static_cast<double>(file_bytes) / 1e6);
+  fmt::print(
+      "load                               {:10.3f} s   {:.2f} GB/s dense-equivalent; volume {:.1f} MB, files {:.1f} "
+      "MB\n",
+      load_s[load_s.size() / 2], dense_bytes / 1e9 / load_s[load_s.size() / 2],
+      static_cast<double>(volume->resident_bytes()) / 1e6, static_cast<double>(file_bytes) / 1e6);
   rows.push_back({{"what", "load + mean pattern + totals"},
                   {"median_ms", 1e3 * load_s[load_s.size() / 2]},
                   {"min_ms", 1e3 * load_s.front()},
@@ -136,7 +140,8 @@ int run(const std::string& master, const std::string& out, Backend backend, int 
     double inner, outer;
   } bands[] = {{"bf", 0, 30}, {"adf", 30, 60}, {"adf_40_80", 40, 80}, {"df", 30, INFINITY}};
   for (const auto& band : bands) {
-    const Mask mask = must(band.inner > 0 ? annulus(center, band.inner, band.outer, det) : disk(center, band.outer, det));
+    const Mask mask =
+        must(band.inner > 0 ? annulus(center, band.inner, band.outer, det) : disk(center, band.outer, det));
     rows.push_back(timed(band.name, repeat, [&] { must(masked_sum_exact(*volume, mask)); }));
     save(out + "/" + band.name + ".npy", must(masked_sum_exact(*volume, mask)).values, scan);
     std::vector<std::uint8_t> bits(det.count());
@@ -188,8 +193,10 @@ int run_load(const std::string& master, Backend backend, int repeat, std::uint64
     const double inspected = seconds_since(start);
     const Volume volume = must(load(device, container));
     const double loaded = seconds_since(start);
-    if (i == 0) fmt::print("first load {:.1f} ms (inspect {:.1f})\n", 1e3 * loaded, 1e3 * inspected);
-    else inspect_ms.push_back(1e3 * inspected), load_ms.push_back(1e3 * loaded);
+    if (i == 0)
+      fmt::print("first load {:.1f} ms (inspect {:.1f})\n", 1e3 * loaded, 1e3 * inspected);
+    else
+      inspect_ms.push_back(1e3 * inspected), load_ms.push_back(1e3 * loaded);
     resident = volume.resident_bytes();
     dense = volume.logical_bytes();
     path = volume.provenance().path;
@@ -199,10 +206,13 @@ int run_load(const std::string& master, Backend backend, int repeat, std::uint64
   std::sort(load_ms.begin(), load_ms.end());
   std::sort(inspect_ms.begin(), inspect_ms.end());
   const double median = load_ms[load_ms.size() / 2];
-  fmt::print("{}: {:.1f} ms median (min {:.1f}, max {:.1f}), of it inspect {:.1f}; {:.1f} GB/s of file, {:.0f} GB/s dense-equivalent; "
-             "volume {:.4f} GB, files {:.4f} GB\n",
-             path, median, load_ms.front(), load_ms.back(), inspect_ms[inspect_ms.size() / 2], static_cast<double>(files) / 1e6 / median,
-             static_cast<double>(dense) / 1e6 / median, static_cast<double>(resident) / 1e9, static_cast<double>(files) / 1e9);
+  fmt::print(
+      "{}: {:.1f} ms median (min {:.1f}, max {:.1f}), of it inspect {:.1f}; {:.1f} GB/s of file, {:.0f} GB/s "
+      "dense-equivalent; "
+      "volume {:.4f} GB, files {:.4f} GB\n",
+      path, median, load_ms.front(), load_ms.back(), inspect_ms[inspect_ms.size() / 2],
+      static_cast<double>(files) / 1e6 / median, static_cast<double>(dense) / 1e6 / median,
+      static_cast<double>(resident) / 1e9, static_cast<double>(files) / 1e9);
   return 0;
 }
 
@@ -218,20 +228,30 @@ int main_with(const std::vector<std::string>& words) {
   std::uint64_t work_mib = 0;
   for (std::size_t i = 2; i + 1 < words.size(); i += 2) {
     const std::string &key = words[i], &value = words[i + 1];
-    if (key == "--scan") acquisition.shape.scan = parse_extent(value);
-    else if (key == "--detector") acquisition.shape.det = parse_extent(value);
-    else if (key == "--disc") acquisition.disc_mean = std::atof(value.c_str());
-    else if (key == "--tail") acquisition.tail_mean = std::atof(value.c_str());
-    else if (key == "--hot") hot = std::atoi(value.c_str());
-    else if (key == "--out") out = value;
-    else if (key == "--backend") backend = must(parse_backend(value));
-    else if (key == "--work") work_mib = std::strtoull(value.c_str(), nullptr, 10);
-    else if (key == "--repeat") repeat = std::max(1, std::atoi(value.c_str()));
-    else fail(Error{Code::invalid_argument, "unknown option " + key});
+    if (key == "--scan")
+      acquisition.shape.scan = parse_extent(value);
+    else if (key == "--detector")
+      acquisition.shape.det = parse_extent(value);
+    else if (key == "--disc")
+      acquisition.disc_mean = std::atof(value.c_str());
+    else if (key == "--tail")
+      acquisition.tail_mean = std::atof(value.c_str());
+    else if (key == "--hot")
+      hot = std::atoi(value.c_str());
+    else if (key == "--out")
+      out = value;
+    else if (key == "--backend")
+      backend = must(parse_backend(value));
+    else if (key == "--work")
+      work_mib = std::strtoull(value.c_str(), nullptr, 10);
+    else if (key == "--repeat")
+      repeat = std::max(1, std::atoi(value.c_str()));
+    else
+      fail(Error{Code::invalid_argument, "unknown option " + key});
   }
   for (int i = 0; i < hot; ++i)
-    acquisition.hot_pixels.push_back(
-        static_cast<std::uint32_t>(acquisition.shape.frame_pixels() * (2 * static_cast<unsigned>(i) + 1) / (2 * static_cast<unsigned>(hot))));
+    acquisition.hot_pixels.push_back(static_cast<std::uint32_t>(
+        acquisition.shape.frame_pixels() * (2 * static_cast<unsigned>(i) + 1) / (2 * static_cast<unsigned>(hot))));
   if (words[0] == "generate") return generate(words[1], acquisition);
   if (words[0] == "load") return run_load(words[1], backend, repeat, work_mib);
   if (words[0] == "run") return run(words[1], out, backend, repeat);
@@ -242,4 +262,6 @@ int main_with(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace quantem::bench
 
-int main(int argc, char** argv) { return quantem::bench::main_with({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return quantem::bench::main_with({argv + 1, argv + argc});
+}

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Times other programs on the same acquisition. Called by bench.py in a venv that has them; prints one JSON object last.
 
-    peers.py MASTER.h5 DENSE.npy FOLDER      FOLDER holds our answers, which theirs must equal
+peers.py MASTER.h5 DENSE.npy FOLDER      FOLDER holds our answers, which theirs must equal
 """
+
 import json
 import pathlib
 import sys
@@ -65,7 +66,8 @@ def main() -> int:
 
         cube = py4DSTEM.DataCube(dense)
         image, out["py4DSTEM: masked sum"] = best(
-            lambda: cube.get_virtual_image(mode="mask", geometry=mask, name="bf", verbose=False, returncalc=True), 2)
+            lambda: cube.get_virtual_image(mode="mask", geometry=mask, name="bf", verbose=False, returncalc=True), 2
+        )
         if not np.allclose(np.asarray(getattr(image, "data", image)), want, rtol=1e-6):
             raise RuntimeError("masked sum differs")
         _, out["py4DSTEM: mean pattern"] = best(lambda: cube.get_virtual_diffraction(method="mean", name="mean", returncalc=True), 2)

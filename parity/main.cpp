@@ -38,7 +38,8 @@ std::string compare(const std::vector<Output>& want, const Outcome& got, double 
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (want[i].index() != got.outputs[i].index()) return fmt::format("output {} has another type", i);
     const std::string text = std::visit(
-        [&](const auto& w) { return difference(w, std::get<std::decay_t<decltype(w)>>(got.outputs[i]), bound); }, want[i]);
+        [&](const auto& w) { return difference(w, std::get<std::decay_t<decltype(w)>>(got.outputs[i]), bound); },
+        want[i]);
     if (!text.empty()) return fmt::format("output {}: {}", i, text);
   }
   const std::string_view backend = column == Column::cpu_dense || column == Column::cpu_encoded ? "cpu" : "cuda";
@@ -49,9 +50,12 @@ std::string compare(const std::vector<Output>& want, const Outcome& got, double 
 
 Expect expect_of(Code code) {
   switch (code) {
-    case Code::wrong_dtype: return Expect::wrong_dtype;
-    case Code::unsupported: return Expect::unsupported;
-    default: return Expect::invalid;
+    case Code::wrong_dtype:
+      return Expect::wrong_dtype;
+    case Code::unsupported:
+      return Expect::unsupported;
+    default:
+      return Expect::invalid;
   }
 }
 
@@ -129,9 +133,12 @@ std::string dtypes_that_run(const Operation& op, Column column) {
 }
 
 int support() {
-  fmt::print("# What runs where\n\nWritten by `./run parity support` from the parity table; `./run test` runs every cell and compares this page.\n"
-             "A cell names the dtypes with which an operation runs; everything else is refused with the reason. Equal means equal to plain\nloops over the counts.\n\n"
-             "| operation | equal |");
+  fmt::print(
+      "# What runs where\n\nWritten by `./run parity support` from the parity table; `./run test` runs every cell and "
+      "compares this page.\n"
+      "A cell names the dtypes with which an operation runs; everything else is refused with the reason. Equal means "
+      "equal to plain\nloops over the counts.\n\n"
+      "| operation | equal |");
   for (const Column column : kColumns) fmt::print(" {} |", column_name(column));
   fmt::print("\n|---|---|---|---|---|---|\n");
   for (const Operation& op : operations()) {

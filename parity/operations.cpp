@@ -38,7 +38,9 @@ ScanSet positions_of(const Truth& t) {  // about half of the positions; always t
   return *scan_set(members, t.shape.scan);
 }
 
-bool is_selected(const Truth& t, const Mask& mask, std::uint64_t p) { return mask.bits[p] && t.valid_pixels[p]; }
+bool is_selected(const Truth& t, const Mask& mask, std::uint64_t p) {
+  return mask.bits[p] && t.valid_pixels[p];
+}
 double sum_over(const Truth& t, std::uint64_t n, const Mask& mask) {
   double sum = 0;  // counts below 2^32 and fewer than 2^20 pixels in every row: exact
   for (std::uint64_t p = 0; p < t.shape.frame_pixels(); ++p)
@@ -88,9 +90,15 @@ Result<Outcome> each_mask(const Volume& v, Call call) {
   }
   return outcome;
 }
-Result<Outcome> run_masked_sum_exact(const Volume& v, const Truth&) { return each_mask(v, masked_sum_exact); }
-Result<Outcome> run_masked_sum_signed(const Volume& v, const Truth&) { return each_mask(v, masked_sum_signed); }
-Result<Outcome> run_masked_sum(const Volume& v, const Truth&) { return each_mask(v, masked_sum); }
+Result<Outcome> run_masked_sum_exact(const Volume& v, const Truth&) {
+  return each_mask(v, masked_sum_exact);
+}
+Result<Outcome> run_masked_sum_signed(const Volume& v, const Truth&) {
+  return each_mask(v, masked_sum_signed);
+}
+Result<Outcome> run_masked_sum(const Volume& v, const Truth&) {
+  return each_mask(v, masked_sum);
+}
 Result<Outcome> run_masked_sums(const Volume& v, const Truth&) {
   const std::vector<Mask> masks = masks_of(v.shape().det);
   QUANTEM_TRY_ASSIGN(images, masked_sums(v, masks));
@@ -216,7 +224,9 @@ std::vector<double> sums_over(const Truth& t, Keep keep, std::vector<double>* la
   return sum;
 }
 constexpr auto kEvery = [](std::uint64_t) { return true; };
-U64 to_u64(const std::vector<double>& v) { return {v.begin(), v.end()}; }
+U64 to_u64(const std::vector<double>& v) {
+  return {v.begin(), v.end()};
+}
 
 std::vector<Output> oracle_sum_pattern(const Truth& t) {
   std::uint64_t n = 0;
@@ -344,7 +354,9 @@ Expect storage(Column column, Dtype dtype) {
   const bool encoded = column == Column::cpu_encoded || column == Column::cuda_encoded;
   return encoded && !is_unsigned_count(dtype) ? Expect::unsupported : Expect::runs;
 }
-Expect any_dtype(Column column, Dtype dtype, const Shape4&) { return storage(column, dtype); }
+Expect any_dtype(Column column, Dtype dtype, const Shape4&) {
+  return storage(column, dtype);
+}
 Expect unsigned_only(Column column, Dtype dtype, const Shape4&) {
   const Expect stored = storage(column, dtype);
   return stored != Expect::runs || is_unsigned_count(dtype) ? stored : Expect::wrong_dtype;

@@ -40,8 +40,13 @@ std::string_view expect_name(Expect expect) {
 }
 
 Truth make_truth(const Shape4& shape, Dtype dtype, std::uint64_t seed) {
-  Truth t{shape, dtype, Buffer(shape.n_values() * item_bytes(dtype)), std::vector<double>(shape.n_values()),
-          BitMask(shape.frame_pixels(), true), BitMask(shape.n_positions(), true), seed};
+  Truth t{shape,
+          dtype,
+          Buffer(shape.n_values() * item_bytes(dtype)),
+          std::vector<double>(shape.n_values()),
+          BitMask(shape.frame_pixels(), true),
+          BitMask(shape.n_positions(), true),
+          seed};
   // Some bad pixels and missing positions where there are enough of either.
   if (shape.frame_pixels() > 8)
     for (const std::uint64_t p : {std::uint64_t{3}, shape.frame_pixels() / 2, shape.frame_pixels() - 1})

@@ -24,8 +24,8 @@ std::string_view expect_name(Expect expect);
 struct Truth {
   Shape4 shape;
   Dtype dtype;
-  Buffer counts;                  // as stored, dtype
-  std::vector<double> values;     // the same counts (all exact in double), 0 at bad pixels and missing positions
+  Buffer counts;               // as stored, dtype
+  std::vector<double> values;  // the same counts (all exact in double), 0 at bad pixels and missing positions
   BitMask valid_pixels, valid_positions;
   std::uint64_t seed;
   [[nodiscard]] double at(std::uint64_t position, std::uint64_t pixel) const {
@@ -35,7 +35,8 @@ struct Truth {
 Truth make_truth(const Shape4& shape, Dtype dtype, std::uint64_t seed);
 
 // Results as they leave an operation. Integers and floats are compared bit by bit unless the operation has a bound.
-using Output = std::variant<std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<float>, std::vector<double>>;
+using Output =
+    std::variant<std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<float>, std::vector<double>>;
 struct Outcome {
   std::vector<Output> outputs;
   std::string path;  // the path that provenance names; empty where the operation has none

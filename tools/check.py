@@ -4,6 +4,7 @@ Its last line is the sum of all: N passed, N failed, N skipped.
 
     check.py --build DIR --venv DIR -- LABEL=PROGRAM...
 """
+
 import argparse
 import collections
 import json

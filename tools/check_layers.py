@@ -4,6 +4,7 @@
 core <- runtime <- resident <- {io, detector, dpc, ssb, display} <- simulate <- {cli, serve}
 dpc and ssb may use detector's headers; simulate may use io's. Prints each wrong line; exit status 1 when there is one.
 """
+
 import pathlib
 import re
 import sys

@@ -7,6 +7,7 @@ Prints one line a program, the full output of those that failed, every reason fo
 to the file named by --totals as JSON {"passed", "failed", "skipped", "skips": {reason: count}}. A program that dies counts as one failure more
 than the tests it reported. Exit status 1 when anything failed.
 """
+
 import argparse
 import collections
 import concurrent.futures
@@ -22,8 +23,13 @@ import time
 def run(label: str, program: str, extra: list[str]) -> dict:
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         start = time.monotonic()
-        done = subprocess.run([program, "--gtest_color=no", f"--gtest_output=json:{report.name}", *extra],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        done = subprocess.run(
+            [program, "--gtest_color=no", f"--gtest_output=json:{report.name}", *extra],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
         seconds = time.monotonic() - start
         tally = {"label": label, "passed": 0, "failed": 0, "skipped": 0, "skips": collections.Counter(), "output": done.stdout}
         text = pathlib.Path(report.name).read_text()
@@ -40,7 +46,9 @@ def run(label: str, program: str, extra: list[str]) -> dict:
     if done.returncode != 0 and tally["failed"] == 0 or not cases:
         tally["failed"] += 1
         tally["output"] += f"\n{program}: exit status {done.returncode}, {len(cases)} tests reported\n"
-    print(f"{label:40s} {tally['passed']:5d} passed {tally['failed']:4d} failed {tally['skipped']:4d} skipped  {seconds:6.1f} s", flush=True)
+    print(
+        f"{label:40s} {tally['passed']:5d} passed {tally['failed']:4d} failed {tally['skipped']:4d} skipped  {seconds:6.1f} s", flush=True
+    )
     return tally
 
 

@@ -40,7 +40,7 @@ class Buffer {
   std::unique_ptr<std::byte[], Free> bytes_;
   std::uint64_t n_bytes_ = 0;
 };
-Result<Buffer> allocate_buffer(std::uint64_t n_bytes, std::string_view what);         // out_of_memory, never a throw
+Result<Buffer> allocate_buffer(std::uint64_t n_bytes, std::string_view what);  // out_of_memory, never a throw
 Result<Buffer> allocate_zeroed_buffer(std::uint64_t n_bytes, std::string_view what);
 
 // Counts in somebody's memory, C order, host byte order.

@@ -21,8 +21,10 @@ class BitMask {
   [[nodiscard]] bool operator[](std::uint64_t i) const { return words_[i / 64] >> (i % 64) & 1; }
   void set(std::uint64_t i, bool value = true) {
     const std::uint64_t bit = std::uint64_t{1} << (i % 64);
-    if (value) words_[i / 64] |= bit;
-    else words_[i / 64] &= ~bit;
+    if (value)
+      words_[i / 64] |= bit;
+    else
+      words_[i / 64] &= ~bit;
   }
   [[nodiscard]] std::uint64_t n_set() const {
     std::uint64_t n = 0;

@@ -1,10 +1,10 @@
 #pragma once
 // Progress and cancellation of long calls. Results never depend on either.
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <chrono>
 #include <stop_token>
 
 #include "quantem/core/result.h"

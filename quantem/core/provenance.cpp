@@ -22,8 +22,12 @@ Json to_object(const Parameters& parameters) {
   return out;
 }
 
-Json to_list(const Region& r) { return {r.row_start, r.row_stop, r.col_start, r.col_stop}; }
-Json to_list(Extent e) { return {e.rows, e.cols}; }
+Json to_list(const Region& r) {
+  return {r.row_start, r.row_stop, r.col_start, r.col_stop};
+}
+Json to_list(Extent e) {
+  return {e.rows, e.cols};
+}
 
 }  // namespace
 
@@ -87,6 +91,8 @@ std::string to_json(const Provenance& p, int indent) {
   return out.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string software_revision() { return QUANTEM_REVISION; }
+std::string software_revision() {
+  return QUANTEM_REVISION;
+}
 
 }  // namespace quantem

@@ -16,7 +16,9 @@ struct Region {
   constexpr bool operator==(const Region&) const = default;
 };
 
-constexpr Region whole(Extent e) { return {0, e.rows, 0, e.cols}; }
+constexpr Region whole(Extent e) {
+  return {0, e.rows, 0, e.cols};
+}
 
 // invalid_argument naming the bound, its value and n, with `what` in front ("scan_region").
 Result<Done> check_region(const Region& region, Extent extent, std::string_view what);

@@ -76,14 +76,13 @@ Error with_context(std::string_view prefix, const Error& error);
 }  // namespace quantem
 
 // Leaves the function with the error of `expression`, or goes on.
-#define QUANTEM_TRY(expression)                                       \
-  do {                                                                \
-    if (auto quantem_try_result = (expression); !quantem_try_result)  \
-      return quantem_try_result.take_error();                         \
+#define QUANTEM_TRY(expression)                                                                              \
+  do {                                                                                                       \
+    if (auto quantem_try_result = (expression); !quantem_try_result) return quantem_try_result.take_error(); \
   } while (false)
 
 // Declares `name` as the value of `expression`, or leaves the function with its error.
-#define QUANTEM_TRY_ASSIGN(name, expression)                  \
-  auto name##_result = (expression);                          \
-  if (!name##_result) return name##_result.take_error();      \
+#define QUANTEM_TRY_ASSIGN(name, expression)             \
+  auto name##_result = (expression);                     \
+  if (!name##_result) return name##_result.take_error(); \
   auto name = *std::move(name##_result)

@@ -9,10 +9,14 @@ struct Sha256::State {
   ~State() { EVP_MD_CTX_free(context); }
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) { EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr); }
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr);
+}
 Sha256::~Sha256() = default;
 
-void Sha256::update(const void* bytes, std::size_t n_bytes) { EVP_DigestUpdate(state_->context, bytes, n_bytes); }
+void Sha256::update(const void* bytes, std::size_t n_bytes) {
+  EVP_DigestUpdate(state_->context, bytes, n_bytes);
+}
 
 std::string Sha256::hex() {
   unsigned char digest[EVP_MAX_MD_SIZE];

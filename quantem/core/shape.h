@@ -44,7 +44,9 @@ struct Shape4 {
 inline constexpr std::uint64_t kMaxFramePixels = std::uint64_t{1} << 24;
 
 // The centre of n pixels is (n - 1) / 2.
-constexpr Point geometric_center(Extent e) { return {(e.rows - 1) / 2.0, (e.cols - 1) / 2.0}; }
+constexpr Point geometric_center(Extent e) {
+  return {(e.rows - 1) / 2.0, (e.cols - 1) / 2.0};
+}
 
 // a * b, or nothing when it passes 2^64. For values read from a file.
 constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t a, std::uint64_t b) {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "quantem/detector/sum_plan.h"
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
 
 namespace quantem::detector_detail {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "quantem/resident/bits_cuda.cuh"
+#include "quantem/resident/device_bits.cuh"
 
 namespace quantem {
 namespace {
@@ -49,7 +49,9 @@ struct Slab {
 };
 
 // --------------------------------------------------------------------------------------------------------------- index
-__device__ __forceinline__ u32 load_be32(const u8* p) { return u32{p[0]} << 24 | u32{p[1]} << 16 | u32{p[2]} << 8 | p[3]; }
+__device__ __forceinline__ u32 load_be32(const u8* p) {
+  return u32{p[0]} << 24 | u32{p[1]} << 16 | u32{p[2]} << 8 | p[3];
+}
 
 __global__ void index_streams(Slab s) {
   const u32 f = blockIdx.x * blockDim.x + threadIdx.x;
@@ -57,7 +59,8 @@ __global__ void index_streams(Slab s) {
   const ChunkPlace chunk = s.chunks[f];
   const u8* p = s.bytes + chunk.offset;
   const Cut& cut = s.cut;
-  bool good = chunk.bytes >= 12 && load_be32(p) == 0 && load_be32(p + 4) == cut.chunk_bytes && load_be32(p + 8) == kBlockBytes;
+  bool good =
+      chunk.bytes >= 12 && load_be32(p) == 0 && load_be32(p + 4) == cut.chunk_bytes && load_be32(p + 8) == kBlockBytes;
   u32 at = 12;
   for (u32 b = 0; b < cut.n_blocks; ++b) {
     u32 n = 0;
@@ -223,7 +226,8 @@ __global__ void __launch_bounds__(128) parse_streams(Slab s) {
 // Writes the planes of a finished window that hold a one, after the pixel mask. G lanes a stream; all 32 lanes of the warp come here.
 // Whole blocks of whole words: 16 bytes at a time.
 template <u32 G>
-__device__ __forceinline__ void store_whole(const Slab& s, const PlaneRows& rows, const u8* win, u32 window, u32 b, u32 f, bool store) {
+__device__ __forceinline__ void store_whole(const Slab& s, const PlaneRows& rows, const u8* win, u32 window, u32 b,
+                                            u32 f, bool store) {
   const u32 l = threadIdx.x % G, group = G == 32 ? ~0u : 0xffffu << (threadIdx.x % 32 / G * G);
   const u32 plane_bytes = kBlockBytes / s.cut.item_bits, units = plane_bytes / 16, first_word = b * (plane_bytes / 4);
   const uint4* mask = reinterpret_cast<const uint4*>(s.valid + first_word);
@@ -238,9 +242,11 @@ __device__ __forceinline__ void store_whole(const Slab& s, const PlaneRows& rows
       any |= (v.x & m.x) | (v.y & m.y) | (v.z & m.z) | (v.w & m.w);
     }
     if (__ballot_sync(~0u, store && raw) & group) top = p + 1;
-    if (!(__ballot_sync(~0u, store && any) & group)) continue;  // the ballots are above: every lane reaches the next ones
+    if (!(__ballot_sync(~0u, store && any) & group))
+      continue;  // the ballots are above: every lane reaches the next ones
     live |= 1u << p;
-    uint4* to = reinterpret_cast<uint4*>(rows.words + ((block * rows.n_planes + p) * kBlockPositions + position) * rows.row_words + first_word);
+    uint4* to = reinterpret_cast<uint4*>(
+        rows.words + ((block * rows.n_planes + p) * kBlockPositions + position) * rows.row_words + first_word);
     for (u32 u = l; u < units; u += G) {
       const uint4 v = from[u], m = __ldg(mask + u);
       to[u] = make_uint4(v.x & m.x, v.y & m.y, v.z & m.z, v.w & m.w);
@@ -257,10 +263,12 @@ __device__ __forceinline__ void store_whole(const Slab& s, const PlaneRows& rows
 
 // The last block of a frame when it is a short one or raw elements follow: planes begin at any byte, words are put together one by one.
 template <u32 G>
-__device__ __noinline__ void store_last(const Slab& s, const PlaneRows& rows, const u8* win, u32 window, u32 b, u32 f, bool store) {
+__device__ __noinline__ void store_last(const Slab& s, const PlaneRows& rows, const u8* win, u32 window, u32 b, u32 f,
+                                        bool store) {
   const u32 l = threadIdx.x % G;
   const Cut& cut = s.cut;
-  const u32 plane_bytes = cut.plane_bytes_of(b), first_word = b * (kBlockBytes / cut.item_bits / 4), n_words = (cut.n_pixels + 31) / 32 - first_word;
+  const u32 plane_bytes = cut.plane_bytes_of(b), first_word = b * (kBlockBytes / cut.item_bits / 4),
+            n_words = (cut.n_pixels + 31) / 32 - first_word;
   const u64 block = f / kBlockPositions, position = f % kBlockPositions;
   const u8* tail = s.bytes + s.chunks[f].offset + s.chunks[f].bytes - cut.tail_elements * cut.item_bytes;
   for (u32 p = 0; p < cut.item_bits && store; ++p) {
@@ -268,22 +276,27 @@ __device__ __noinline__ void store_last(const Slab& s, const PlaneRows& rows, co
     for (u32 w = l; w < n_words; w += G) {
       u32 word = 0;
       for (u32 i = 0; i < 4; ++i)
-        if (const u32 at = 4 * w + i; at < plane_bytes && p * plane_bytes + at < window) word |= u32{win[p * plane_bytes + at]} << 8 * i;
+        if (const u32 at = 4 * w + i; at < plane_bytes && p * plane_bytes + at < window)
+          word |= u32{win[p * plane_bytes + at]} << 8 * i;
       for (u32 e = 0; e < cut.tail_elements; ++e) {
         const u32 pixel = cut.n_pixels - cut.tail_elements + e - first_word * 32;
         if (pixel / 32 == w) word |= u32{tail[e * cut.item_bytes + p / 8]} >> p % 8 & 1 ? 1u << pixel % 32 : 0;
       }
-      if (const u32 need = min(kBlockBytes, ((p + 1) * plane_bytes + 15) / 16 * 16); word && need > s.seen[b]) atomicMax(s.seen + b, need);
+      if (const u32 need = min(kBlockBytes, ((p + 1) * plane_bytes + 15) / 16 * 16); word && need > s.seen[b])
+        atomicMax(s.seen + b, need);
       word &= s.valid[first_word + w];
       to[w] = word;
-      if (word) atomicOr(rows.live + (block * rows.n_segments + (first_word + w) / kSegmentWords) * kBlockPositions + position, 1u << p);
+      if (word)
+        atomicOr(rows.live + (block * rows.n_segments + (first_word + w) / kSegmentWords) * kBlockPositions + position,
+                 1u << p);
     }
   }
   __syncwarp();
 }
 
 template <u32 G>
-__device__ __forceinline__ void store_planes(const Slab& s, const PlaneRows& rows, const u8* win, u32 window, u32 b, u32 f, bool store) {
+__device__ __forceinline__ void store_planes(const Slab& s, const PlaneRows& rows, const u8* win, u32 window, u32 b,
+                                             u32 f, bool store) {
   const bool last = b == s.cut.n_blocks - 1 && (s.cut.short_bytes || s.cut.tail_elements);
   if (__any_sync(~0u, store && last)) store_last<G>(s, rows, win, window, b, f, store && last);
   if (__any_sync(~0u, store && !last)) store_whole<G>(s, rows, win, window, b, f, store && !last);
@@ -292,7 +305,8 @@ __device__ __forceinline__ void store_planes(const Slab& s, const PlaneRows& row
 // 16 lanes a stream, two streams a warp in step: every branch of the loop is taken by a whole warp. Per stream in shared memory: the
 // compressed bytes, ending where the window begins, and the window, zeroed: zeros need no copy.
 // `blocks`: the LZ4 blocks of this launch (null: the streams of s.wide). Ones beyond the window: to s.wide. Too many bytes: to s.rest.
-__global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const u32* __restrict__ blocks, u32 n_blocks) {
+__global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const u32* __restrict__ blocks,
+                           u32 n_blocks) {
   constexpr int G = kLanes;
   extern __shared__ uint4 shared4[];
   const int l = threadIdx.x % G;
@@ -334,8 +348,10 @@ __global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const
     int op = 0;
     u32 beyond = 0;  // a one that did not fit
     const auto put = [&](int at, u32 v) {
-      if (at < window) win[at] = u8(v);
-      else beyond |= v;
+      if (at < window)
+        win[at] = u8(v);
+      else
+        beyond |= v;
     };
     for (u32 i0 = 0; i0 < longest; i0 += G) {
       const uint2 ahead = i0 + G + l < n ? __ldcs(list + (i0 + G + l) * 32) : make_uint2(0, 0);
@@ -361,8 +377,10 @@ __global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const
               const int w = (op + done) / 4 + l, at = 4 * w - op + from;
               if (4 * w + 4 <= op + n_literals) {
                 const u32 v = __funnelshift_r(win32[at >> 2], win32[(at >> 2) + 1], (at & 3) * 8);
-                if (4 * w < window) win32[w] = v;
-                else beyond |= v;
+                if (4 * w < window)
+                  win32[w] = v;
+                else
+                  beyond |= v;
               }
               done = min(((op + done) / 4 + G) * 4, (op + n_literals) / 4 * 4) - op;
             } else {
@@ -380,20 +398,25 @@ __global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const
             const bool zero = !(__ballot_sync(~0u, seen != 0) & group);
             if (zero && done && done >= offset) done = m;  // a whole period of zeros: so is the rest
             if (done && period % 16 == 0 && period >= 16 * G + 16 && done + 64 <= m) {
-              const int u = (op + done) / 16 + l, at = u - period / 16;  // a bad pixel: one byte in every plane, period 512
+              const int u = (op + done) / 16 + l,
+                        at = u - period / 16;  // a bad pixel: one byte in every plane, period 512
               if (16 * u + 16 <= op + m) {
                 const uint4 v = 16 * at < window ? win128[at] : make_uint4(0, 0, 0, 0);
                 const u32 any = v.x | v.y | v.z | v.w;
-                if (16 * u < window) win128[u] = v;
-                else beyond |= any;
+                if (16 * u < window)
+                  win128[u] = v;
+                else
+                  beyond |= any;
                 seen |= any;
               }
               done = min(((op + done) / 16 + G) * 16, (op + m) / 16 * 16) - op;
             } else if (done && period >= 4 * G + 4 && done + 4 * G <= m) {
               const int w = (op + done) / 4 + l, at = 4 * w - period;
               const u32 v = at < window ? __funnelshift_r(win32[at >> 2], win32[(at >> 2) + 1], (at & 3) * 8) : 0;
-              if (4 * w < window) win32[w] = v;
-              else beyond |= v;
+              if (4 * w < window)
+                win32[w] = v;
+              else
+                beyond |= v;
               seen |= v;
               done = ((op + done) / 4 + G) * 4 - op;
             } else {
@@ -553,12 +576,14 @@ Result<std::unique_ptr<Bslz4Decoder>> Bslz4Decoder::make(CudaContext& context, c
     QUANTEM_TRY(set(d.seen, bytes.seen));
     QUANTEM_TRY(context.check(cudaMemset(d.seen, 0, bytes.seen), "decoder"));
   }
-  QUANTEM_TRY(context.check(cudaFuncSetAttribute(copy_steps, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * (kBlockBytes + 8448 + 32)), "decoder"));
+  QUANTEM_TRY(context.check(
+      cudaFuncSetAttribute(copy_steps, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * (kBlockBytes + 8448 + 32)),
+      "decoder"));
   return std::unique_ptr<Bslz4Decoder>(new Bslz4Decoder(std::move(state)));
 }
 
-Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const void* bytes, const ChunkPlace* chunks, std::uint32_t n_frames,
-                                  const PlaneRows& rows, std::uint32_t* verdicts) {
+Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const void* bytes, const ChunkPlace* chunks,
+                                  std::uint32_t n_frames, const PlaneRows& rows, std::uint32_t* verdicts) {
   State& s = *state_;
   Slab d = s.lanes[lane].slab;
   auto* st = reinterpret_cast<cudaStream_t>(stream);
@@ -574,9 +599,12 @@ Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const 
   parse_streams<<<(n_streams + 127) / 128, 128, 0, st>>>(d);
   const u32* order = s.order.as<u32>();
   const auto shared = [&](u32 window) { return 2 * (window + s.staged + 32); };
-  if (s.n_narrow) copy_steps<<<(n_frames * s.n_narrow + 1) / 2, 32, shared(s.window), st>>>(d, rows, int(s.window), s.staged, order, s.n_narrow);
+  if (s.n_narrow)
+    copy_steps<<<(n_frames * s.n_narrow + 1) / 2, 32, shared(s.window), st>>>(d, rows, int(s.window), s.staged, order,
+                                                                              s.n_narrow);
   if (const u32 n_large = s.cut.n_blocks - s.n_narrow)
-    copy_steps<<<(n_frames * n_large + 1) / 2, 32, shared(kBlockBytes), st>>>(d, rows, kBlockBytes, s.staged, order + s.n_narrow, n_large);
+    copy_steps<<<(n_frames * n_large + 1) / 2, 32, shared(kBlockBytes), st>>>(d, rows, kBlockBytes, s.staged,
+                                                                              order + s.n_narrow, n_large);
   copy_steps<<<s.multiprocessors * 8, 32, shared(kBlockBytes), st>>>(d, rows, kBlockBytes, s.staged, nullptr, 0);
   copy_rest<<<s.multiprocessors * 8, 32, 0, st>>>(d, rows);
   clear_refused<<<(n_frames + 255) / 256, 256, 0, st>>>(d, rows);
@@ -599,7 +627,8 @@ Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const 
   }
   s.window = (window + 15) / 16 * 16;
   s.n_narrow = static_cast<u32>(narrow.size());
-  s.staged = std::min(seen[s.cut.n_blocks] * 17 / 16 / 16 * 16 + 48, 8448u);  // a little room: longer streams take the slow path
+  s.staged = std::min(seen[s.cut.n_blocks] * 17 / 16 / 16 * 16 + 48,
+                      8448u);  // a little room: longer streams take the slow path
   narrow.insert(narrow.end(), large.begin(), large.end());
   s.planned = true;
   return s.context->copy_up(s.order.data(), narrow.data(), 4ull * narrow.size());

@@ -1,6 +1,6 @@
 #pragma once
 // Bitshuffle-LZ4 chunks -> bit planes of pixels, on a GPU. The chunks come as the file holds them; the planes go where the encoder
-// (resident/sliced_encode_cuda.h) reads them. A dense frame never exists.
+// (resident/sliced_device_encode.h) reads them. A dense frame never exists.
 //
 //   index   thread = frame        walks the length words of the chunk
 //   parse   thread = LZ4 stream   checks every bound once, writes the list of copies ("steps")
@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "quantem/resident/sliced_encode_cuda.h"
+#include "quantem/resident/sliced_device_encode.h"
 
 namespace quantem {
 
@@ -39,8 +39,8 @@ class Bslz4Decoder {
   enum Verdict : std::uint32_t { kFine, kRefused, kAbsent };
   // Queues on `stream`: `bytes` (device memory, 64 readable bytes behind the last chunk) -> rows.words, rows.live; clears the bits of
   // rows.present (which the caller has set) of frames that are refused. One Verdict a frame goes to `verdicts` (pinned host memory).
-  Result<Done> decode(std::uint32_t lane, CudaStream* stream, const void* bytes, const ChunkPlace* chunks_on_device, std::uint32_t n_frames,
-                      const PlaneRows& rows, std::uint32_t* verdicts);
+  Result<Done> decode(std::uint32_t lane, CudaStream* stream, const void* bytes, const ChunkPlace* chunks_on_device,
+                      std::uint32_t n_frames, const PlaneRows& rows, std::uint32_t* verdicts);
 
  private:
   struct State;

@@ -35,7 +35,7 @@ struct OpenOptions {
   std::uint32_t flyback_cols = 0, skip_frames = 0;
   ExtraFrames extra_frames = ExtraFrames::error;
   Missing missing = Missing::error;
-  std::string dataset_path;          // of HDF5 files: which dataset; empty finds it
+  std::string dataset_path;            // of HDF5 files: which dataset; empty finds it
   std::optional<std::string> channel;  // of files with several thresholds: by name; empty takes the file's default
   std::optional<RawLayout> raw;
 };
@@ -57,36 +57,38 @@ struct Part {
   std::uint64_t first_frame = 0, n_frames = 0;  // stored frames of the container
   // The dataset's own box and chunk, rank 2 to 4 with (channel axis removed or fixed): the last two axes are detector rows and cols.
   std::vector<std::uint64_t> shape, chunk;  // chunk empty: contiguous (or compact), one range for all
-  std::uint64_t fixed_axis = ~std::uint64_t{0}, fixed_index = 0;  // an axis that is not frames (threshold channel): taken at one index
+  std::uint64_t fixed_axis = ~std::uint64_t{0},
+                fixed_index = 0;  // an axis that is not frames (threshold channel): taken at one index
   FilterPipeline filters;
   bool partial_edge_chunks_unfiltered = false;
-  std::vector<ByteRange> chunks;  // row-major over the chunk grid; one range when contiguous
+  std::vector<ByteRange> chunks;         // row-major over the chunk grid; one range when contiguous
   std::uint64_t frame_stride_bytes = 0;  // contiguous only: from one frame to the next (frame bytes + gap)
-  std::string absent_reason;  // not empty: the part's frames are missing ("x_data_000003.h5 not found in DIR"); then chunks is empty
+  std::string
+      absent_reason;  // not empty: the part's frames are missing ("x_data_000003.h5 not found in DIR"); then chunks is empty
   [[nodiscard]] bool one_frame_per_chunk() const;
 };
 
 struct Container {
-  std::filesystem::path path;                 // what was opened
-  std::string format;                         // "arina", "hdf5", "emd", "npy", "raw"
-  std::vector<std::filesystem::path> files;   // all files with frames, and the master
-  std::vector<SourceFile> identity;           // one per file, taken before the first read
+  std::filesystem::path path;                // what was opened
+  std::string format;                        // "arina", "hdf5", "emd", "npy", "raw"
+  std::vector<std::filesystem::path> files;  // all files with frames, and the master
+  std::vector<SourceFile> identity;          // one per file, taken before the first read
   Shape4 shape;
-  Dtype dtype = Dtype::u16;                   // the widest of the parts
+  Dtype dtype = Dtype::u16;  // the widest of the parts
   std::vector<Part> parts;
   std::uint64_t n_stored = 0, n_expected = 0;  // frames: what is there, what the master announces
   Origin scan_shape_origin = Origin::file;
-  OpenOptions options;                        // as given; scan order, flyback and skip are applied by frame_of
-  BitMask valid_pixels;                       // from the pixel mask; all set when the source has none
+  OpenOptions options;   // as given; scan order, flyback and skip are applied by frame_of
+  BitMask valid_pixels;  // from the pixel mask; all set when the source has none
   bool has_pixel_mask = false;
   std::optional<std::uint64_t> saturation_value;
   Calibration calibration;
-  std::string metadata_json = "{}";           // source scalars as found, the side file's attributes
-  std::uint64_t n_ignored_frames = 0;         // flyback, skipped, dropped
+  std::string metadata_json = "{}";    // source scalars as found, the side file's attributes
+  std::uint64_t n_ignored_frames = 0;  // flyback, skipped, dropped
   std::vector<std::string> warnings;
   // Readiness. A container that is not ready still answers what is known; load() refuses it with `not_ready`.
-  std::optional<Error> not_ready;             // what is wrong, and what to do
-  std::uint64_t n_missing = 0;                // positions without a stored frame, known from headers
+  std::optional<Error> not_ready;  // what is wrong, and what to do
+  std::uint64_t n_missing = 0;     // positions without a stored frame, known from headers
 
   // Stored frame of flat scan position n, scan order, skip and flyback undone.
   [[nodiscard]] std::uint64_t frame_of(std::uint64_t position) const;

@@ -13,9 +13,9 @@
 
 namespace quantem {
 
-struct FrameFault {          // why a frame has no values
-  bool missing = false;      // absent: not stored, never written, or in a file that is not there
-  std::string reason;        // missing: which file; otherwise "FILE: DATASET frame 4: lz4_offset: ..."
+struct FrameFault {      // why a frame has no values
+  bool missing = false;  // absent: not stored, never written, or in a file that is not there
+  std::string reason;    // missing: which file; otherwise "FILE: DATASET frame 4: lz4_offset: ..."
 };
 
 // Open descriptors of a container's files. Safe to use from many threads.
@@ -29,7 +29,8 @@ class FrameReader {
     DecodeScratch decode;
     std::uint64_t cached_part = ~std::uint64_t{0}, cached_chunk = ~std::uint64_t{0};  // the chunk last decoded
   };
-  std::optional<FrameFault> read_frame(std::uint64_t frame, std::span<std::byte> out, Scratch& scratch) const;  // nothing: fine
+  std::optional<FrameFault> read_frame(std::uint64_t frame, std::span<std::byte> out,
+                                       Scratch& scratch) const;  // nothing: fine
   // Bytes [offset, offset + out.size()) of file `file`, looping over short reads.
   Result<Done> read_bytes(std::uint32_t file, std::uint64_t offset, std::span<std::byte> out) const;
 

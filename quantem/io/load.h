@@ -17,7 +17,7 @@ enum class HotPixels : std::uint8_t { none, median };
 struct LoadOptions {
   std::optional<Region> scan_region, detector_region;
   Extent scan_bin{1, 1}, det_bin{1, 1};
-  std::optional<Dtype> dtype;  // named: accepted only when the audit proves that every value fits
+  std::optional<Dtype> dtype;                    // named: accepted only when the audit proves that every value fits
   std::optional<Representation> representation;  // unset: encoded for u8 u16 u32, dense for the others
   bool apply_mask = true;
   std::vector<Position> bad_pixels;  // besides the source's own
@@ -33,6 +33,7 @@ struct LoadEstimate {
 Result<LoadEstimate> estimate(const Device& device, const Container& container, const LoadOptions& options = {});
 
 // out_of_memory comes before allocation, with need, free and the ways out computed. A cancelled or failed load leaves nothing.
-Result<Volume> load(const Device& device, const Container& container, const LoadOptions& options = {}, const Job& job = {});
+Result<Volume> load(const Device& device, const Container& container, const LoadOptions& options = {},
+                    const Job& job = {});
 
 }  // namespace quantem

@@ -10,21 +10,25 @@
 #include <thread>
 
 #include "quantem/io/bslz4_cuda.h"
-#include "quantem/resident/sliced_encode_cuda.h"
+#include "quantem/resident/sliced_device_encode.h"
 #include "quantem/runtime/scratch_pool.h"
 #include "quantem/runtime/thread_pool.h"
 
 namespace quantem {
 namespace {
 
-constexpr std::uint32_t kLanesOfLoad = 2;  // CUDA streams that work on different slabs
-constexpr std::uint32_t kInputRing = 3;    // device buffers of compressed slabs
+constexpr std::uint32_t kLanesOfLoad = 2;                      // CUDA streams that work on different slabs
+constexpr std::uint32_t kInputRing = 3;                        // device buffers of compressed slabs
 constexpr std::uint64_t kPieceBytes = std::uint64_t{2} << 20;  // of one read
 constexpr std::uint64_t kJoinGap = 64 << 10;                   // chunks closer than this are read together
 
-cudaStream_t as_cuda(CudaStream* s) { return reinterpret_cast<cudaStream_t>(s); }
+cudaStream_t as_cuda(CudaStream* s) {
+  return reinterpret_cast<cudaStream_t>(s);
+}
 
-std::uint32_t item_bits_of(const LoadPlan& plan) { return static_cast<std::uint32_t>(8 * item_bytes(plan.dtype)); }
+std::uint32_t item_bits_of(const LoadPlan& plan) {
+  return static_cast<std::uint32_t>(8 * item_bytes(plan.dtype));
+}
 
 SlicedDeviceBuilder::Options builder_options(const LoadPlan& plan, std::uint32_t slab_blocks, bool fast) {
   SlicedDeviceBuilder::Options o;
@@ -33,21 +37,24 @@ SlicedDeviceBuilder::Options builder_options(const LoadPlan& plan, std::uint32_t
   o.item_bits = item_bits_of(plan);
   o.slab_blocks = slab_blocks;
   o.n_lanes = kLanesOfLoad;
-  o.valid_pixels = fast ? plan.rules.valid_pixels : BitMask(plan.shape.frame_pixels(), true);  // the general path has cleared them
+  o.valid_pixels =
+      fast ? plan.rules.valid_pixels : BitMask(plan.shape.frame_pixels(), true);  // the general path has cleared them
   o.saturation = plan.rules.saturation;
   return o;
 }
 Bslz4Decoder::Options decoder_options(const LoadPlan& plan, std::uint32_t slab_blocks) {
-  return {static_cast<std::uint32_t>(plan.shape.frame_pixels()), item_bits_of(plan), slab_blocks * kBlockPositions, kLanesOfLoad,
-          plan.rules.valid_pixels};
+  return {static_cast<std::uint32_t>(plan.shape.frame_pixels()), item_bits_of(plan), slab_blocks * kBlockPositions,
+          kLanesOfLoad, plan.rules.valid_pixels};
 }
 std::uint64_t work_bytes_of(const LoadPlan& plan, std::uint32_t slab_blocks) {
-  return SlicedDeviceBuilder::work_bytes(builder_options(plan, slab_blocks, true)) + Bslz4Decoder::work_bytes(decoder_options(plan, slab_blocks));
+  return SlicedDeviceBuilder::work_bytes(builder_options(plan, slab_blocks, true)) +
+         Bslz4Decoder::work_bytes(decoder_options(plan, slab_blocks));
 }
 // As many blocks a slab as the work area allows: short slabs leave the device idle, long ones only cost memory.
 std::uint32_t slab_blocks_of(const Device& device, const LoadPlan& plan) {
   std::uint32_t blocks = 1;
-  while (blocks < 8 && blocks < plan.n_blocks && work_bytes_of(plan, blocks + 1) <= device.options().work_bytes) ++blocks;
+  while (blocks < 8 && blocks < plan.n_blocks && work_bytes_of(plan, blocks + 1) <= device.options().work_bytes)
+    ++blocks;
   return blocks;
 }
 
@@ -64,8 +71,8 @@ struct Event {
 
 // -------------------------------------------------------------------------------------------------- the short way: where bytes lie
 bool is_bitshuffle_lz4(const Part& part, const Container& container) {
-  return part.one_frame_per_chunk() && !part.big_endian && part.dtype == container.dtype && part.filters.size() == 1 && part.filters[0].id == 32008 &&
-         part.filters[0].client.size() > 4 && part.filters[0].client[4] == 2;
+  return part.one_frame_per_chunk() && !part.big_endian && part.dtype == container.dtype && part.filters.size() == 1 &&
+         part.filters[0].id == 32008 && part.filters[0].client.size() > 4 && part.filters[0].client[4] == 2;
 }
 
 struct Piece {  // one read: bytes of a file to a place in a slab
@@ -77,8 +84,8 @@ struct SlabPlan {
   std::uint32_t n_frames = 0, n_blocks = 0;
   std::uint64_t bytes = 0;  // of the slab, gaps included
   std::vector<Piece> pieces;
-  std::vector<ChunkPlace> chunks;         // of each frame
-  std::vector<std::uint32_t> present;     // a bit a frame
+  std::vector<ChunkPlace> chunks;      // of each frame
+  std::vector<std::uint32_t> present;  // a bit a frame
 };
 
 // Chunks of the slab's positions, joined into few large reads. False when a chunk needs the CPU (a filter was left out, another codec).
@@ -100,18 +107,20 @@ bool plan_slab(const LoadPlan& plan, const Container& container, const FrameSour
     if (range.filter_mask != 0 || range.bytes > 0x7fffffffu) return false;
     chunks.push_back({part->file, i, range.offset, range.bytes});
   }
-  std::sort(chunks.begin(), chunks.end(), [](const Chunk& a, const Chunk& b) { return a.file != b.file ? a.file < b.file : a.offset < b.offset; });
+  std::sort(chunks.begin(), chunks.end(),
+            [](const Chunk& a, const Chunk& b) { return a.file != b.file ? a.file < b.file : a.offset < b.offset; });
   std::uint64_t at = 0;  // where the next byte goes
   for (const Chunk& c : chunks) {
     Piece* last = slab.pieces.empty() ? nullptr : &slab.pieces.back();
-    const bool joins = last && last->file == c.file && c.offset >= last->offset && c.offset <= last->offset + last->bytes + kJoinGap &&
-                       last->bytes < kPieceBytes;
+    const bool joins = last && last->file == c.file && c.offset >= last->offset &&
+                       c.offset <= last->offset + last->bytes + kJoinGap && last->bytes < kPieceBytes;
     if (!joins) {
       at = (at + 15) / 16 * 16;
       slab.pieces.push_back({c.file, c.offset, 0, at});
       last = &slab.pieces.back();
     }
-    slab.chunks[c.frame] = {static_cast<std::uint32_t>(last->to + (c.offset - last->offset)), static_cast<std::uint32_t>(c.bytes)};
+    slab.chunks[c.frame] = {static_cast<std::uint32_t>(last->to + (c.offset - last->offset)),
+                            static_cast<std::uint32_t>(c.bytes)};
     slab.present[c.frame / 32] |= 1u << c.frame % 32;
     last->bytes = std::max(last->bytes, c.offset + c.bytes - last->offset);
     at = std::max(at, last->to + last->bytes);
@@ -124,8 +133,14 @@ bool plan_slab(const LoadPlan& plan, const Container& container, const FrameSour
 // Threads that read pieces in order into a ring of pinned slots. A slot is free again when its copy to the device is done.
 class Readers {
  public:
-  Readers(const std::vector<SlabPlan>& slabs, const FrameReader& reader, std::vector<void*> slots, int n_threads, int device)
-      : slabs_(slabs), reader_(reader), slots_(std::move(slots)), device_(device), left_(slabs.size()), copied_(slots_.size()) {
+  Readers(const std::vector<SlabPlan>& slabs, const FrameReader& reader, std::vector<void*> slots, int n_threads,
+          int device)
+      : slabs_(slabs),
+        reader_(reader),
+        slots_(std::move(slots)),
+        device_(device),
+        left_(slabs.size()),
+        copied_(slots_.size()) {
     for (std::size_t s = 0; s < slabs.size(); ++s) {
       left_[s] = slabs[s].pieces.size();
       for (std::size_t p = 0; p < slabs[s].pieces.size(); ++p) jobs_.push_back({s, p});
@@ -178,7 +193,8 @@ class Readers {
         cudaEventSynchronize(copied_[slot].event);
       }
       const Piece& piece = slabs_[job.slab].pieces[job.piece];
-      auto done = reader_.read_bytes(piece.file, piece.offset, {static_cast<std::byte*>(slots_[slot]) + piece.to, piece.bytes});
+      auto done =
+          reader_.read_bytes(piece.file, piece.offset, {static_cast<std::byte*>(slots_[slot]) + piece.to, piece.bytes});
       bool last = false;
       {
         const std::lock_guard lock(mutex_);
@@ -208,9 +224,16 @@ class Readers {
 // ----------------------------------------------------------------------------------------------------------------- a load
 class CudaLoad {
  public:
-  CudaLoad(const Device& device, CudaContext& context, const LoadPlan& plan, const FrameSource& source, const BlockReader& blocks,
-           const Container* container, const FrameReader* reader, ProgressMeter& meter)
-      : device_(device), context_(context), plan_(plan), source_(source), blocks_(blocks), container_(container), reader_(reader), meter_(meter) {}
+  CudaLoad(const Device& device, CudaContext& context, const LoadPlan& plan, const FrameSource& source,
+           const BlockReader& blocks, const Container* container, const FrameReader* reader, ProgressMeter& meter)
+      : device_(device),
+        context_(context),
+        plan_(plan),
+        source_(source),
+        blocks_(blocks),
+        container_(container),
+        reader_(reader),
+        meter_(meter) {}
 
   Result<CudaLoaded> run() {
     if (plan_fast()) {
@@ -225,7 +248,8 @@ class CudaLoad {
  private:
   bool plan_fast() {
     const auto n_pixels = static_cast<std::uint32_t>(plan_.shape.frame_pixels());
-    if (!container_ || !reader_ || !plan_.plain() || plan_.options.flagged == Flagged::error || !Bslz4Decoder::supports(n_pixels, item_bits_of(plan_)))
+    if (!container_ || !reader_ || !plan_.plain() || plan_.options.flagged == Flagged::error ||
+        !Bslz4Decoder::supports(n_pixels, item_bits_of(plan_)))
       return false;
     slab_blocks_ = slab_blocks_of(device_, plan_);
     slabs_.resize((plan_.n_blocks + slab_blocks_ - 1) / slab_blocks_);
@@ -235,8 +259,8 @@ class CudaLoad {
       const std::uint64_t first_block = i * slab_blocks_;
       slab.first_position = first_block * kBlockPositions;
       slab.n_blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(slab_blocks_, plan_.n_blocks - first_block));
-      slab.n_frames = static_cast<std::uint32_t>(
-          std::min<std::uint64_t>(std::uint64_t{slab.n_blocks} * kBlockPositions, plan_.shape.n_positions() - slab.first_position));
+      slab.n_frames = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+          std::uint64_t{slab.n_blocks} * kBlockPositions, plan_.shape.n_positions() - slab.first_position));
       if (!plan_slab(plan_, *container_, source_, slab)) good = false;
     });
     return good;
@@ -280,24 +304,28 @@ class CudaLoad {
       for (std::size_t i = 0; i < slabs_.size(); ++i) {
         if (meter_.cancelled()) return meter_.cancelled_error("load");
         const SlabPlan& slab = slabs_[i];
-        const auto lane = static_cast<std::uint32_t>(i % kLanesOfLoad), ring = static_cast<std::uint32_t>(i % kInputRing);
+        const auto lane = static_cast<std::uint32_t>(i % kLanesOfLoad),
+                   ring = static_cast<std::uint32_t>(i % kInputRing);
         const cudaStream_t stream = as_cuda(builder->stream(lane));
         QUANTEM_TRY_ASSIGN(bytes, readers.wait(i));
         if (i >= kInputRing) QUANTEM_TRY(check(cudaStreamWaitEvent(up, taken[ring].event)));
-        if (slab.bytes) QUANTEM_TRY(check(cudaMemcpyAsync(input[ring].data(), bytes, slab.bytes, cudaMemcpyHostToDevice, up)));
-        QUANTEM_TRY(check(cudaMemcpyAsync(table_memory[ring].data(), tables + i * per_slab, slab.n_frames * sizeof(ChunkPlace),
-                                          cudaMemcpyHostToDevice, up)));
+        if (slab.bytes)
+          QUANTEM_TRY(check(cudaMemcpyAsync(input[ring].data(), bytes, slab.bytes, cudaMemcpyHostToDevice, up)));
+        QUANTEM_TRY(check(cudaMemcpyAsync(table_memory[ring].data(), tables + i * per_slab,
+                                          slab.n_frames * sizeof(ChunkPlace), cudaMemcpyHostToDevice, up)));
         QUANTEM_TRY(check(cudaEventRecord(arrived[ring].event, up)));
         QUANTEM_TRY(readers.queued(i, up, context_));
         QUANTEM_TRY(builder->place(lane));  // the slab that this lane had before
         QUANTEM_TRY(check(cudaStreamWaitEvent(stream, arrived[ring].event)));
-        QUANTEM_TRY(check(cudaMemcpyAsync(builder->rows(lane).present, present + i * per_slab / 32, slab.present.size() * 4,
-                                          cudaMemcpyHostToDevice, stream)));
-        QUANTEM_TRY(decoder->decode(lane, builder->stream(lane), input[ring].data(), table_memory[ring].as<ChunkPlace>(), slab.n_frames,
-                                    builder->rows(lane), verdicts + i * per_slab));
+        QUANTEM_TRY(check(cudaMemcpyAsync(builder->rows(lane).present, present + i * per_slab / 32,
+                                          slab.present.size() * 4, cudaMemcpyHostToDevice, stream)));
+        QUANTEM_TRY(decoder->decode(lane, builder->stream(lane), input[ring].data(),
+                                    table_memory[ring].as<ChunkPlace>(), slab.n_frames, builder->rows(lane),
+                                    verdicts + i * per_slab));
         QUANTEM_TRY(check(cudaEventRecord(taken[ring].event, stream)));
         const std::uint64_t first_block = i * slab_blocks_;
-        if (plan_.options.flagged == Flagged::zero) QUANTEM_TRY(builder->clear_flagged(lane, first_block, slab.n_blocks));
+        if (plan_.options.flagged == Flagged::zero)
+          QUANTEM_TRY(builder->clear_flagged(lane, first_block, slab.n_blocks));
         QUANTEM_TRY(builder->encode(lane, first_block, slab.n_blocks));
         meter_.add(slab.n_frames);
       }
@@ -314,10 +342,13 @@ class CudaLoad {
     return report(audit, flagged, verdicts, per_slab);
   }
 
-  int plan_threads() const { return device_.options().threads > 0 ? device_.options().threads : default_thread_count(); }
+  int plan_threads() const {
+    return device_.options().threads > 0 ? device_.options().threads : default_thread_count();
+  }
 
   // Missing frames, flagged samples and the audit, as the general path reports them. False when the device's numbers do not settle it.
-  Result<bool> report(const DeviceAudit& a, const std::vector<FlaggedSample>& flagged, const std::uint32_t* verdicts, std::uint64_t per_slab) {
+  Result<bool> report(const DeviceAudit& a, const std::vector<FlaggedSample>& flagged, const std::uint32_t* verdicts,
+                      std::uint64_t per_slab) {
     std::vector<BlockReport>& reports = loaded_.reports;
     reports.resize(plan_.n_blocks);
     std::vector<std::byte> frame(plan_.source.frame_pixels() * item_bytes(plan_.source_dtype));
@@ -327,7 +358,8 @@ class CudaLoad {
     for (std::uint64_t n = 0; n < plan_.shape.n_positions(); ++n) {
       BlockReport& r = reports[n / kBlockPositions];
       const std::uint64_t slab = n / per_slab, in_slab = n % per_slab;
-      const bool stored = slabs_[slab].present[in_slab / 32] >> in_slab % 32 & 1, refused = verdicts[slab * per_slab + in_slab] == Bslz4Decoder::kRefused;
+      const bool stored = slabs_[slab].present[in_slab / 32] >> in_slab % 32 & 1,
+                 refused = verdicts[slab * per_slab + in_slab] == Bslz4Decoder::kRefused;
       if (stored && !refused) {
         ++n_frames;
         r.flagged.begin_frame(n);
@@ -370,7 +402,8 @@ class CudaLoad {
   // Blocks read and made dense by the CPU, in parallel, encoded on the device as they come.
   Result<Done> run_general() {
     QUANTEM_TRY_ASSIGN(builder, SlicedDeviceBuilder::make(context_, builder_options(plan_, 1, false)));
-    const std::uint64_t frame_bytes = plan_.shape.frame_pixels() * item_bytes(plan_.dtype), block_bytes = frame_bytes * kBlockPositions;
+    const std::uint64_t frame_bytes = plan_.shape.frame_pixels() * item_bytes(plan_.dtype),
+                        block_bytes = frame_bytes * kBlockPositions;
     std::vector<DeviceMemory> values;
     for (std::uint32_t lane = 0; lane < kLanesOfLoad; ++lane) {
       QUANTEM_TRY_ASSIGN(memory, context_.allocate(block_bytes, "frames of a block"));
@@ -378,7 +411,9 @@ class CudaLoad {
     }
     loaded_.reports.resize(plan_.n_blocks);
     // A wave of blocks at a time: read by all threads, then encoded in order.
-    const std::uint64_t wave = std::max<std::uint64_t>(1, std::min<std::uint64_t>(static_cast<std::uint64_t>(plan_threads()), device_.options().pinned_bytes / block_bytes));
+    const std::uint64_t wave =
+        std::max<std::uint64_t>(1, std::min<std::uint64_t>(static_cast<std::uint64_t>(plan_threads()),
+                                                           device_.options().pinned_bytes / block_bytes));
     QUANTEM_TRY_ASSIGN(slots, context_.pinned_slabs(std::min(wave, plan_.n_blocks), block_bytes));
     ScratchPool<BlockReader::Scratch> pool;
     for (std::uint64_t first = 0; first < plan_.n_blocks; first += wave) {
@@ -388,12 +423,16 @@ class CudaLoad {
         QUANTEM_TRY(context_.check(cudaStreamSynchronize(as_cuda(builder->stream(lane))), "load"));
       }
       std::vector<std::optional<Error>> errors(n);
-      parallel_for(n, [&](std::uint64_t i) {
-        if (meter_.cancelled()) return;
-        const auto scratch = pool.borrow();
-        auto done = blocks_.read(first + i, {static_cast<std::byte*>(slots[i]), frames_in(first + i) * frame_bytes}, loaded_.reports[first + i], *scratch, meter_);
-        if (!done) errors[i] = done.take_error();
-      }, plan_threads());
+      parallel_for(
+          n,
+          [&](std::uint64_t i) {
+            if (meter_.cancelled()) return;
+            const auto scratch = pool.borrow();
+            auto done = blocks_.read(first + i, {static_cast<std::byte*>(slots[i]), frames_in(first + i) * frame_bytes},
+                                     loaded_.reports[first + i], *scratch, meter_);
+            if (!done) errors[i] = done.take_error();
+          },
+          plan_threads());
       if (meter_.cancelled()) return meter_.cancelled_error("load");
       for (std::uint64_t i = 0; i < n; ++i) {
         if (errors[i]) return *errors[i];
@@ -411,7 +450,8 @@ class CudaLoad {
     return std::min<std::uint64_t>(kBlockPositions, plan_.shape.n_positions() - block * kBlockPositions);
   }
 
-  Result<Done> encode_values(SlicedDeviceBuilder& builder, std::uint64_t block, const void* frames, const std::vector<DeviceMemory>& values) {
+  Result<Done> encode_values(SlicedDeviceBuilder& builder, std::uint64_t block, const void* frames,
+                             const std::vector<DeviceMemory>& values) {
     const auto lane = static_cast<std::uint32_t>(block % kLanesOfLoad);
     const cudaStream_t stream = as_cuda(builder.stream(lane));
     QUANTEM_TRY(builder.place(lane));
@@ -419,8 +459,10 @@ class CudaLoad {
     std::uint32_t present[kBlockPositions / 32] = {};
     for (std::uint32_t i = 0; i < n; ++i) present[i / 32] |= 1u << i % 32;
     for (const std::uint64_t m : loaded_.reports[block].missing) present[m % kBlockPositions / 32] &= ~(1u << m % 32);
-    QUANTEM_TRY(context_.check(cudaMemcpyAsync(values[lane].data(), frames, n_bytes, cudaMemcpyHostToDevice, stream), "load"));
-    QUANTEM_TRY(context_.check(cudaMemcpyAsync(builder.rows(lane).present, present, sizeof present, cudaMemcpyHostToDevice, stream), "load"));
+    QUANTEM_TRY(
+        context_.check(cudaMemcpyAsync(values[lane].data(), frames, n_bytes, cudaMemcpyHostToDevice, stream), "load"));
+    QUANTEM_TRY(context_.check(
+        cudaMemcpyAsync(builder.rows(lane).present, present, sizeof present, cudaMemcpyHostToDevice, stream), "load"));
     QUANTEM_TRY(builder.rows_from_values(lane, values[lane].data(), static_cast<std::uint32_t>(n)));
     return builder.encode(lane, block, 1);
   }
@@ -445,8 +487,9 @@ std::uint64_t cuda_work_bytes(const Device& device, const LoadPlan& plan) {
   return work_bytes_of(plan, slab_blocks_of(device, plan));
 }
 
-Result<CudaLoaded> load_on_cuda(const Device& device, const LoadPlan& plan, const FrameSource& source, const BlockReader& blocks,
-                                const Container* container, const FrameReader* reader, ProgressMeter& meter) {
+Result<CudaLoaded> load_on_cuda(const Device& device, const LoadPlan& plan, const FrameSource& source,
+                                const BlockReader& blocks, const Container* container, const FrameReader* reader,
+                                ProgressMeter& meter) {
   QUANTEM_TRY_ASSIGN(context, CudaContext::of(device));
   cudaSetDevice(context->device());
   return CudaLoad(device, *context, plan, source, blocks, container, reader, meter).run();

@@ -9,7 +9,7 @@
 
 #include "quantem/io/container.h"
 #include "quantem/io/load_values.h"
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
 
 namespace quantem {
 
@@ -20,8 +20,9 @@ struct CudaLoaded {
 };
 
 // `container` and `reader` are null when the frames come from elsewhere: then only the general path applies.
-Result<CudaLoaded> load_on_cuda(const Device& device, const LoadPlan& plan, const FrameSource& source, const BlockReader& blocks,
-                                const Container* container, const FrameReader* reader, ProgressMeter& meter);
+Result<CudaLoaded> load_on_cuda(const Device& device, const LoadPlan& plan, const FrameSource& source,
+                                const BlockReader& blocks, const Container* container, const FrameReader* reader,
+                                ProgressMeter& meter);
 
 // Device bytes that such a load works in, besides the volume.
 std::uint64_t cuda_work_bytes(const Device& device, const LoadPlan& plan);

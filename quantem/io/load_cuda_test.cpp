@@ -10,7 +10,7 @@
 
 #include "quantem/io/load.h"
 #include "quantem/io/save.h"
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
 
 namespace quantem {
 namespace {
@@ -50,8 +50,9 @@ class CudaSmallLoad : public ::testing::Test {
     cuda_ = *open_device(Backend::cuda, 0, options);
     cpu_ = *open_device(Backend::cpu);
     context_ = *CudaContext::of(*cuda_);
-    folder_ = fs::temp_directory_path() / ("quantem_load_cuda_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "_" +
-                                           std::to_string(counter_++));
+    folder_ = fs::temp_directory_path() /
+              ("quantem_load_cuda_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "_" +
+               std::to_string(counter_++));
     fs::create_directories(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -134,8 +135,10 @@ class CudaSmallLoad : public ::testing::Test {
 
 TEST_F(CudaSmallLoad, u16TakesTheDecoderOnTheDevice) {
   EXPECT_EQ(compare(write<std::uint16_t>({{{27, 41}, {192, 192}}, {}, {}, false})), "cuda_load_planes");
-  EXPECT_EQ(compare(write<std::uint16_t>({{{7, 73}, {13, 11}}, {}, {}, false})), "cuda_load_planes");   // one short block and a tail
-  EXPECT_EQ(compare(write<std::uint16_t>({{{27, 19}, {96, 96}}, {}, {}, false})), "cuda_load_planes");  // a short block of whole words
+  EXPECT_EQ(compare(write<std::uint16_t>({{{7, 73}, {13, 11}}, {}, {}, false})),
+            "cuda_load_planes");  // one short block and a tail
+  EXPECT_EQ(compare(write<std::uint16_t>({{{27, 19}, {96, 96}}, {}, {}, false})),
+            "cuda_load_planes");  // a short block of whole words
   EXPECT_EQ(compare(write<std::uint16_t>({{{3, 7}, {193, 191}}, {}, {}, false})), "cuda_load_planes");
 }
 TEST_F(CudaSmallLoad, u8AndU32) {

@@ -4,9 +4,11 @@
 
 namespace quantem {
 
-std::uint64_t cuda_work_bytes(const Device&, const LoadPlan&) { return 0; }
-Result<CudaLoaded> load_on_cuda(const Device&, const LoadPlan&, const FrameSource&, const BlockReader&, const Container*, const FrameReader*,
-                                ProgressMeter&) {
+std::uint64_t cuda_work_bytes(const Device&, const LoadPlan&) {
+  return 0;
+}
+Result<CudaLoaded> load_on_cuda(const Device&, const LoadPlan&, const FrameSource&, const BlockReader&,
+                                const Container*, const FrameReader*, ProgressMeter&) {
   return Error{Code::device, list_cuda_devices().reason};
 }
 

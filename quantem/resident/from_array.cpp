@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "quantem/resident/intake.h"
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
 #include "quantem/resident/sliced_encode.h"
 #include "quantem/resident/volume.h"
 #include "quantem/runtime/scratch_pool.h"

@@ -1,6 +1,6 @@
 // bit-sliced-v1 to a device and back: the two layouts hold the same streams, so this only moves bytes.
 
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
 
 #include <bit>
 #include <cstring>
@@ -35,7 +35,8 @@ Result<std::shared_ptr<const SlicedDevice>> upload_sliced(CudaContext& context, 
   device->layout = host.layout;
   device->n_positions = host.n_positions;
   const std::uint32_t n_streams = host.layout.n_streams, n_sixty_fours = (n_streams + 63) / 64;
-  const std::uint64_t n_blocks = host.n_blocks(), n_padded = (n_blocks + kBlocksTogether - 1) / kBlocksTogether * kBlocksTogether;
+  const std::uint64_t n_blocks = host.n_blocks(),
+                      n_padded = (n_blocks + kBlocksTogether - 1) / kBlocksTogether * kBlocksTogether;
   std::vector<std::uint64_t> bases(2 * n_padded);
   std::vector<std::uint32_t> directory(n_padded * n_streams), list_start(n_padded * n_sixty_fours);
   std::vector<std::uint16_t> list_end(n_padded * n_streams);
@@ -75,9 +76,14 @@ Result<std::shared_ptr<const SlicedDevice>> upload_sliced(CudaContext& context, 
   device->list_end = std::move(end_memory);
   device->list_start = std::move(start_memory);
   device->pixel_of_stream = std::move(order_memory);
-  device->view = {device->bases.as<std::uint64_t>(), device->bases.as<std::uint64_t>() + n_padded,
-                  device->directory.as<std::uint32_t>(), device->list_end.as<std::uint16_t>(),
-                  device->list_start.as<std::uint32_t>(), n_streams, n_sixty_fours, static_cast<std::uint32_t>(n_blocks)};
+  device->view = {device->bases.as<std::uint64_t>(),
+                  device->bases.as<std::uint64_t>() + n_padded,
+                  device->directory.as<std::uint32_t>(),
+                  device->list_end.as<std::uint16_t>(),
+                  device->list_start.as<std::uint32_t>(),
+                  n_streams,
+                  n_sixty_fours,
+                  static_cast<std::uint32_t>(n_blocks)};
   return Result<std::shared_ptr<const SlicedDevice>>(std::move(device));
 }
 
@@ -100,12 +106,13 @@ Result<SlicedStorage> download_sliced(CudaContext& context, const SlicedDevice& 
       plane_bytes += std::uint64_t{directory[directory_index(b, s, n_streams)] & 63u} * kPlaneBytes;
     const std::uint64_t n_listed = list_start[directory_index(b, n_sixty_fours - 1, n_sixty_fours)] +
                                    list_end[directory_index(b, n_streams - 1, n_streams)];
-    const std::uint64_t entry_at = plane_bytes, base_at = entry_at + 4ull * n_streams, end_at = base_at + 4ull * n_sixty_fours,
-                        lists_at = (end_at + 2ull * n_streams + 1) / 2 * 2;
+    const std::uint64_t entry_at = plane_bytes, base_at = entry_at + 4ull * n_streams,
+                        end_at = base_at + 4ull * n_sixty_fours, lists_at = (end_at + 2ull * n_streams + 1) / 2 * 2;
     QUANTEM_TRY_ASSIGN(bytes, allocate_buffer(lists_at + 2 * n_listed, "download of an encoded volume"));
     QUANTEM_TRY(context.copy_down(bytes.data(), reinterpret_cast<const void*>(bases[b]), plane_bytes));
     if (n_listed)
-      QUANTEM_TRY(context.copy_down(bytes.data() + lists_at, reinterpret_cast<const void*>(bases[n_padded + b]), 2 * n_listed));
+      QUANTEM_TRY(
+          context.copy_down(bytes.data() + lists_at, reinterpret_cast<const void*>(bases[n_padded + b]), 2 * n_listed));
     auto* entry = reinterpret_cast<std::uint32_t*>(bytes.data() + entry_at);
     auto* base = reinterpret_cast<std::uint32_t*>(bytes.data() + base_at);
     auto* end = reinterpret_cast<std::uint16_t*>(bytes.data() + end_at);
@@ -114,7 +121,8 @@ Result<SlicedStorage> download_sliced(CudaContext& context, const SlicedDevice& 
       end[s] = list_end[directory_index(b, s, n_streams)];
     }
     for (std::uint32_t g = 0; g < n_sixty_fours; ++g) base[g] = list_start[directory_index(b, g, n_sixty_fours)];
-    host.blocks.push_back({bytes.data(), entry, end, base, reinterpret_cast<const std::uint16_t*>(bytes.data() + lists_at)});
+    host.blocks.push_back(
+        {bytes.data(), entry, end, base, reinterpret_cast<const std::uint16_t*>(bytes.data() + lists_at)});
     host.block_bytes.push_back(std::move(bytes));
   }
   return Result<SlicedStorage>(std::move(host));

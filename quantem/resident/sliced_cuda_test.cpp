@@ -5,9 +5,9 @@
 #include <cstring>
 #include <limits>
 
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
+#include "quantem/resident/sliced_device_encode.h"
 #include "quantem/resident/sliced_encode.h"
-#include "quantem/resident/sliced_encode_cuda.h"
 
 namespace quantem {
 namespace {
@@ -58,7 +58,8 @@ void expect_same(const SlicedStorage& want, const SlicedStorage& got) {
       ASSERT_EQ(std::memcmp(w.stream_planes(s), g.stream_planes(s), w.width(s) * std::size_t{kPlaneBytes}), 0)
           << "planes of block " << b << " stream " << s;
     }
-    ASSERT_EQ(std::memcmp(w.lists, g.lists, 2 * static_cast<std::size_t>(w.list_stop(n - 1) - w.lists)), 0) << "lists of block " << b;
+    ASSERT_EQ(std::memcmp(w.lists, g.lists, 2 * static_cast<std::size_t>(w.list_stop(n - 1) - w.lists)), 0)
+        << "lists of block " << b;
   }
 }
 
@@ -85,7 +86,8 @@ void encode_and_compare(CudaContext& context, Extent det, std::uint64_t n, std::
     const auto from = first * kBlockPositions;
     const auto n_frames = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks * kBlockPositions, n - from));
     ASSERT_TRUE((*builder)->place(lane));
-    ASSERT_TRUE(context.copy_up(frames->data(), values.data() + from * det.count(), std::uint64_t{n_frames} * det.count() * sizeof(T)));
+    ASSERT_TRUE(context.copy_up(frames->data(), values.data() + from * det.count(),
+                                std::uint64_t{n_frames} * det.count() * sizeof(T)));
     std::vector<std::uint32_t> present(std::size_t{slab_blocks} * 16);
     for (std::uint32_t i = 0; i < n_frames; ++i) present[i / 32] |= 1u << i % 32;
     ASSERT_TRUE(context.copy_up((*builder)->rows(lane).present, present.data(), present.size() * 4));
@@ -113,7 +115,9 @@ void encode_and_compare(CudaContext& context, Extent det, std::uint64_t n, std::
     expected.n_nonzero += x > 0, expected.n_above_255 += x > 255, expected.n_above_65535 += x > 65535;
     expected.n_saturated += static_cast<double>(x) >= options.saturation;
     least = std::min(least, x);
-    if (first || x > expected.count_max) expected.count_max = static_cast<std::uint32_t>(x), expected.max_position = i / det.count(), expected.max_pixel = p;
+    if (first || x > expected.count_max)
+      expected.count_max = static_cast<std::uint32_t>(x), expected.max_position = i / det.count(),
+      expected.max_pixel = p;
     first = false;
   }
   EXPECT_EQ(audit.n_nonzero, expected.n_nonzero);

@@ -1,8 +1,8 @@
 #pragma once
 // Reading a bit-sliced volume in a kernel: directory entries, planes, and lists in chunks of 16 bytes.
 
-#include "quantem/resident/bits_cuda.cuh"
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/device_bits.cuh"
+#include "quantem/resident/sliced_device.h"
 
 namespace quantem::sliced {
 

@@ -1,4 +1,4 @@
-#include "quantem/resident/sliced_encode_cuda.h"
+#include "quantem/resident/sliced_device_encode.h"
 
 #include <cuda_runtime.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "quantem/resident/bits_cuda.cuh"
+#include "quantem/resident/device_bits.cuh"
 
 namespace quantem {
 namespace {
@@ -29,8 +29,8 @@ struct Slices {
 struct Lane {
   PlaneRows rows;
   Slices pixels, tiles;
-  u16* cut;             // [block][stream]: width | listed << 6
-  uint2* totals;        // [block]: planes, listed bits
+  u16* cut;       // [block][stream]: width | listed << 6
+  uint2* totals;  // [block]: planes, listed bits
 };
 
 struct Totals {  // of the audit, in device memory, for the whole load
@@ -46,7 +46,8 @@ struct Geometry {
 // ---------------------------------------------------------------------------------------------------------------- rows
 // A warp takes 32 pixels of one frame: lane i brings pixel i, lane p leaves with plane p. Reads each value once.
 template <class T>
-__global__ void values_to_rows(PlaneRows rows, const T* __restrict__ values, const u32* __restrict__ valid, u32 n_pixels, u32 n_frames) {
+__global__ void values_to_rows(PlaneRows rows, const T* __restrict__ values, const u32* __restrict__ valid,
+                               u32 n_pixels, u32 n_frames) {
   const u32 lane = threadIdx.x % 32, word = (blockIdx.x * blockDim.x + threadIdx.x) / 32, f = blockIdx.y;
   if (word >= rows.row_words || f >= n_frames) return;
   const u32 pixel = word * 32 + lane;
@@ -56,13 +57,16 @@ __global__ void values_to_rows(PlaneRows rows, const T* __restrict__ values, con
   const u64 block = f / kBlockPositions, position = f % kBlockPositions;
   for (u32 p = 0; p < rows.n_planes; ++p) {
     const u32 plane = __ballot_sync(~0u, v >> p & 1);
-    if (lane == 0) rows.words[((block * rows.n_planes + p) * kBlockPositions + position) * rows.row_words + word] = plane;
+    if (lane == 0)
+      rows.words[((block * rows.n_planes + p) * kBlockPositions + position) * rows.row_words + word] = plane;
   }
-  if (lane == 0 && live) atomicOr(rows.live + (block * rows.n_segments + word / kSegmentWords) * kBlockPositions + position, live);
+  if (lane == 0 && live)
+    atomicOr(rows.live + (block * rows.n_segments + word / kSegmentWords) * kBlockPositions + position, live);
 }
 
 // u32 sources: a sample with all 32 bits set has no value. A thread per (frame, word); most return at once.
-__global__ void clear_flagged_samples(PlaneRows rows, u64 first_position, u32 n_frames, FlaggedSample* list, u64 capacity, Totals* totals) {
+__global__ void clear_flagged_samples(PlaneRows rows, u64 first_position, u32 n_frames, FlaggedSample* list,
+                                      u64 capacity, Totals* totals) {
   const u32 word = blockIdx.x * blockDim.x + threadIdx.x, f = blockIdx.y;
   if (word >= rows.row_words || f >= n_frames) return;
   const u64 block = f / kBlockPositions, position = f % kBlockPositions;
@@ -72,7 +76,8 @@ __global__ void clear_flagged_samples(PlaneRows rows, u64 first_position, u32 n_
   for (u32 p = 0; p < 32; ++p) all &= rows.words[at(p)];
   if (!all) return;
   for (u32 p = 0; p < 32; ++p) rows.words[at(p)] &= ~all;
-  u64 to = atomicAdd(reinterpret_cast<unsigned long long*>(&totals->n_flagged), static_cast<unsigned long long>(__popc(all)));
+  u64 to = atomicAdd(reinterpret_cast<unsigned long long*>(&totals->n_flagged),
+                     static_cast<unsigned long long>(__popc(all)));
   for (u32 m = all; m; m &= m - 1, ++to)
     if (to < capacity) list[to] = {first_position + f, word * 32 + __ffs(m) - 1};
 }
@@ -81,7 +86,8 @@ __global__ void clear_flagged_samples(PlaneRows rows, u64 first_position, u32 n_
 // CTA: 512 pixels (16 words of a row) x 512 positions, plane after plane. Half-warp k takes positions 32 k .. 32 k + 31, its lane c the
 // word of pixels 32 c .. 32 c + 31: reads 64 bytes a frame, transposes in registers, hands whole planes over in shared memory
 // (swizzled). Planes that no frame holds are skipped; a plane of a pixel is written when it has a one.
-__global__ void __launch_bounds__(256) transpose_rows(PlaneRows rows, Slices out, const u32* __restrict__ stream_of_pixel, u32 n_pixels) {
+__global__ void __launch_bounds__(256)
+    transpose_rows(PlaneRows rows, Slices out, const u32* __restrict__ stream_of_pixel, u32 n_pixels) {
   __shared__ u32 tile[512 * kWords], used[512], stream[512], any;
   const u32 lane = threadIdx.x % 32, c = threadIdx.x % 16, k = threadIdx.x / 16;
   const u64 block = blockIdx.y;
@@ -101,7 +107,8 @@ __global__ void __launch_bounds__(256) transpose_rows(PlaneRows rows, Slices out
     const u32 p = __ffs(left) - 1;
     const u32 alive0 = __ballot_sync(~0u, live0 >> p & 1), alive1 = __ballot_sync(~0u, live1 >> p & 1);
     const u32 alive = k % 2 ? alive1 : alive0;
-    const u32* from = rows.words + ((block * rows.n_planes + p) * kBlockPositions + k * 32) * rows.row_words + word0 + c;
+    const u32* from =
+        rows.words + ((block * rows.n_planes + p) * kBlockPositions + k * 32) * rows.row_words + word0 + c;
     u32 a[32];
 #pragma unroll
     for (u32 r = 0; r < 32; ++r) a[r] = alive >> r & 1 ? __ldcs(from + r * rows.row_words) : 0;
@@ -153,7 +160,8 @@ struct TileSums {
   Sliced<W + 9> row, col;
 };
 template <int W>
-__device__ __forceinline__ void sum_tile8(const Slices& px, u64 block, u32 first, u32 n_rows, u32 n_cols, u32 k, TileSums<W>& t) {
+__device__ __forceinline__ void sum_tile8(const Slices& px, u64 block, u32 first, u32 n_rows, u32 n_cols, u32 k,
+                                          TileSums<W>& t) {
   t = {};
   Sliced<W + 3> cols[8] = {};
 #pragma unroll 1
@@ -231,7 +239,8 @@ __device__ void sum_tile32(const Slices& px, const Slices& out, const Geometry& 
   }
   const bool first_half = threadIdx.x % 32 < 16;
   if (role == 0) store_stream(out, block, g.n_tiles8 + big, total, first_half);
-  if (role == 1 || role == 2) store_stream(out, block, g.n_tiles8 + g.n_tiles32 + 2 * big + role - 1, moment, first_half);
+  if (role == 1 || role == 2)
+    store_stream(out, block, g.n_tiles8 + g.n_tiles32 + 2 * big + role - 1, moment, first_half);
 }
 
 // The widest pixel of the tile decides which of two kernels takes it, so that the usual narrow one keeps its registers; the other
@@ -259,14 +268,20 @@ __global__ void __launch_bounds__(256) sum_tiles(Slices px, Slices out, Geometry
   const u32 widest = 32 - __clz(used);
   if constexpr (kWide) {
     if (widest <= 7) return;
-    if (widest <= 16) sum_tile32<16>(px, out, g, block, big, shared);
-    else sum_tile32<32>(px, out, g, block, big, shared);
+    if (widest <= 16)
+      sum_tile32<16>(px, out, g, block, big, shared);
+    else
+      sum_tile32<32>(px, out, g, block, big, shared);
   } else {
-    if (widest <= 4) sum_tile32<4>(px, out, g, block, big, shared);
-    else if (widest <= 7) sum_tile32<7>(px, out, g, block, big, shared);
+    if (widest <= 4)
+      sum_tile32<4>(px, out, g, block, big, shared);
+    else if (widest <= 7)
+      sum_tile32<7>(px, out, g, block, big, shared);
   }
 }
-constexpr u32 tiles_shared_bytes(u32 widest) { return ((widest <= 7 ? 7 : widest <= 16 ? 16 : 32) + 9) * 16 * 16 * 4; }
+constexpr u32 tiles_shared_bytes(u32 widest) {
+  return ((widest <= 7 ? 7 : widest <= 16 ? 16 : 32) + 9) * 16 * 16 * 4;
+}
 
 // ------------------------------------------------------------------------------------------------- widths and offsets
 // The smallest width whose planes above are all listable, as BlockWriter decides it.
@@ -291,8 +306,9 @@ __global__ void decide_widths(Slices px, Slices tiles, u16* cut, u32 n_blocks) {
 }
 
 // CTA per block, a thread per 64 streams at a time: planes and listed bits in front of each stream.
-__global__ void __launch_bounds__(1024) write_directory(SlicedDeviceView view, u32* directory, u16* list_end, u32* list_start, const u16* __restrict__ cut,
-                                                        uint2* totals, u64 first_block) {
+__global__ void __launch_bounds__(1024)
+    write_directory(SlicedDeviceView view, u32* directory, u16* list_end, u32* list_start, const u16* __restrict__ cut,
+                    uint2* totals, u64 first_block) {
   __shared__ u32 planes_of[32], listed_of[32];
   const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, n = view.n_streams;
   const u64 block = first_block + blockIdx.x;
@@ -315,7 +331,8 @@ __global__ void __launch_bounds__(1024) write_directory(SlicedDeviceView view, u
       const u32 a = __shfl_up_sync(~0u, x, d), b = __shfl_up_sync(~0u, y, d);
       if (lane >= d) x += a, y += b;
     }
-    const u32 warps_planes = warp ? __shfl_sync(~0u, x, warp - 1) : 0, warps_listed = warp ? __shfl_sync(~0u, y, warp - 1) : 0;
+    const u32 warps_planes = warp ? __shfl_sync(~0u, x, warp - 1) : 0,
+              warps_listed = warp ? __shfl_sync(~0u, y, warp - 1) : 0;
     u32 plane = planes_before + warps_planes + planes_upto - planes;
     const u32 start = listed_before + warps_listed + listed_upto - listed;
     u32 end = 0;
@@ -367,8 +384,9 @@ __global__ void __launch_bounds__(256) place_streams(Slices px, Slices tiles, Sl
 // --------------------------------------------------------------------------------------------------------------- audit
 // A half-warp per pixel stream. max_key[block]: value, then 511 - position, then the pixel from above: the largest key is the largest
 // value at the first position, there at the first pixel.
-__global__ void __launch_bounds__(256) audit_values(Slices px, PlaneRows rows, const u32* __restrict__ pixel_of_stream, const u32* __restrict__ valid,
-                                                    u32 item_bits, u64 saturation, Totals* totals, u64* max_key) {
+__global__ void __launch_bounds__(256)
+    audit_values(Slices px, PlaneRows rows, const u32* __restrict__ pixel_of_stream, const u32* __restrict__ valid,
+                 u32 item_bits, u64 saturation, Totals* totals, u64* max_key) {
   __shared__ u32 sums[4], least;
   __shared__ u64 largest;
   const u32 k = threadIdx.x % 16, stream = (blockIdx.x * blockDim.x + threadIdx.x) / 16;
@@ -391,8 +409,10 @@ __global__ void __launch_bounds__(256) audit_values(Slices px, PlaneRows rows, c
     nonzero |= x;
     if (p >= 8) above_255 |= x;
     if (p >= 16) above_65535 |= x;
-    if (saturation >> p & 1) equal &= x;
-    else above |= equal & x, equal &= ~x;
+    if (saturation >> p & 1)
+      equal &= x;
+    else
+      above |= equal & x, equal &= ~x;
     const bool any = half_warp_any(candidates & x);
     if (any) candidates &= x, value |= 1u << p;
   }
@@ -401,12 +421,14 @@ __global__ void __launch_bounds__(256) audit_values(Slices px, PlaneRows rows, c
   u32 low = here, smallest = 0;
   for (int p = static_cast<int>(item_bits) - 1; p >= 0; --p) {
     const u32 without = low & ~plane(p);
-    if (half_warp_any(without)) low = without;
-    else smallest |= 1u << p;
+    if (half_warp_any(without))
+      low = without;
+    else
+      smallest |= 1u << p;
   }
   const bool has_frame = half_warp_any(here);
-  const u32 n0 = half_warp_sum(__popc(nonzero)), n1 = half_warp_sum(__popc(above_255)), n2 = half_warp_sum(__popc(above_65535)),
-            n3 = half_warp_sum(counted ? __popc(at_least) : 0);
+  const u32 n0 = half_warp_sum(__popc(nonzero)), n1 = half_warp_sum(__popc(above_255)),
+            n2 = half_warp_sum(__popc(above_65535)), n3 = half_warp_sum(counted ? __popc(at_least) : 0);
   u32 position = candidates ? k * 32 + __ffs(candidates) - 1 : 511;
   for (int d = 8; d; d /= 2) position = min(position, __shfl_xor_sync(~0u, position, d));
   if (k == 0 && counted && has_frame) {
@@ -420,10 +442,12 @@ __global__ void __launch_bounds__(256) audit_values(Slices px, PlaneRows rows, c
   }
   __syncthreads();
   if (threadIdx.x < 4 && sums[threadIdx.x])
-    atomicAdd(reinterpret_cast<unsigned long long*>(&totals->n_nonzero) + threadIdx.x, static_cast<unsigned long long>(sums[threadIdx.x]));
+    atomicAdd(reinterpret_cast<unsigned long long*>(&totals->n_nonzero) + threadIdx.x,
+              static_cast<unsigned long long>(sums[threadIdx.x]));
   if (threadIdx.x == 0) {
     if (least != ~0u) atomicMin(&totals->count_min, least);
-    if (largest) atomicMax(reinterpret_cast<unsigned long long*>(max_key + block), static_cast<unsigned long long>(largest));
+    if (largest)
+      atomicMax(reinterpret_cast<unsigned long long*>(max_key + block), static_cast<unsigned long long>(largest));
   }
 }
 
@@ -442,16 +466,16 @@ struct SlicedDeviceBuilder::State {
     Lane lane{};
     cudaStream_t stream = nullptr;
     cudaEvent_t offsets_done = nullptr;
-    uint2* host_totals = nullptr;       // pinned
+    uint2* host_totals = nullptr;         // pinned
     std::uint64_t* host_bases = nullptr;  // pinned: plane bases, then list bases, of the slab
     std::uint64_t first_block = 0;
-    std::uint32_t n_blocks = 0;         // 0: nothing to place
+    std::uint32_t n_blocks = 0;  // 0: nothing to place
     std::vector<DeviceMemory> memory;
   };
   std::vector<OneLane> lanes;
   // The segment that blocks are placed into; a new one when the next slab does not fit.
   std::uint64_t segment_used = 0;
-  std::vector<double> plane_totals;     // of all blocks, for the estimate of a segment's size
+  std::vector<double> plane_totals;  // of all blocks, for the estimate of a segment's size
   std::uint64_t bytes_placed = 0, blocks_placed = 0;
 
   ~State() {
@@ -469,14 +493,16 @@ namespace {
 
 // Device bytes of one lane, by part.
 struct LaneBytes {
-  std::uint64_t words, live, present, pixel_planes, pixel_counts, pixel_used, tile_planes, tile_counts, tile_used, cut, totals;
+  std::uint64_t words, live, present, pixel_planes, pixel_counts, pixel_used, tile_planes, tile_counts, tile_used, cut,
+      totals;
   [[nodiscard]] std::uint64_t sum() const {
-    return words + live + present + pixel_planes + pixel_counts + pixel_used + tile_planes + tile_counts + tile_used + cut + totals;
+    return words + live + present + pixel_planes + pixel_counts + pixel_used + tile_planes + tile_counts + tile_used +
+           cut + totals;
   }
 };
 LaneBytes lane_bytes(const SlicedDeviceBuilder::Options& o) {
-  const std::uint64_t blocks = o.slab_blocks, px = o.layout.n_pixels, tiles = o.layout.n_streams - px, planes = o.item_bits,
-                      tile_planes = o.item_bits + 15, words = row_words_of(o.layout.n_pixels);
+  const std::uint64_t blocks = o.slab_blocks, px = o.layout.n_pixels, tiles = o.layout.n_streams - px,
+                      planes = o.item_bits, tile_planes = o.item_bits + 15, words = row_words_of(o.layout.n_pixels);
   return {blocks * planes * kBlockPositions * words * 4,
           blocks * ((words + kSegmentWords - 1) / kSegmentWords) * kBlockPositions * 4,
           blocks * kWords * 4,
@@ -494,7 +520,9 @@ constexpr std::uint64_t kFlaggedCapacity = std::uint64_t{1} << 20;
 
 }  // namespace
 
-std::uint64_t SlicedDeviceBuilder::work_bytes(const Options& o) { return o.n_lanes * lane_bytes(o).sum(); }
+std::uint64_t SlicedDeviceBuilder::work_bytes(const Options& o) {
+  return o.n_lanes * lane_bytes(o).sum();
+}
 
 SlicedDeviceBuilder::SlicedDeviceBuilder(std::unique_ptr<State> state) : state_(std::move(state)) {}
 SlicedDeviceBuilder::~SlicedDeviceBuilder() = default;
@@ -502,17 +530,21 @@ SlicedDeviceBuilder::~SlicedDeviceBuilder() = default;
 CudaStream* SlicedDeviceBuilder::stream(std::uint32_t lane) const {
   return reinterpret_cast<CudaStream*>(state_->lanes[lane].stream);
 }
-PlaneRows SlicedDeviceBuilder::rows(std::uint32_t lane) const { return state_->lanes[lane].lane.rows; }
+PlaneRows SlicedDeviceBuilder::rows(std::uint32_t lane) const {
+  return state_->lanes[lane].lane.rows;
+}
 
 Result<std::unique_ptr<SlicedDeviceBuilder>> SlicedDeviceBuilder::make(CudaContext& context, const Options& o) {
   if (o.layout.n_pixels >= 1u << 23)
-    return Error{Code::unsupported, "cuda: a frame of " + std::to_string(o.layout.n_pixels) + " pixels; at most 8388607"};
+    return Error{Code::unsupported,
+                 "cuda: a frame of " + std::to_string(o.layout.n_pixels) + " pixels; at most 8388607"};
   auto state = std::make_unique<State>();
   State& s = *state;
   s.context = &context;
   s.options = o;
   const SlicedLayout& layout = o.layout;
-  s.geometry = {layout.det.rows, layout.det.cols, layout.n_pixels, layout.tiles8.cols, layout.tiles32.cols, layout.n_tiles8, layout.n_tiles32};
+  s.geometry = {layout.det.rows,     layout.det.cols, layout.n_pixels, layout.tiles8.cols,
+                layout.tiles32.cols, layout.n_tiles8, layout.n_tiles32};
   const std::uint64_t n_blocks = (o.n_positions + kBlockPositions - 1) / kBlockPositions;
   s.n_padded_blocks = (n_blocks + kBlocksTogether - 1) / kBlocksTogether * kBlocksTogether;
   s.volume = std::make_shared<SlicedDevice>();
@@ -544,8 +576,10 @@ Result<std::unique_ptr<SlicedDeviceBuilder>> SlicedDeviceBuilder::make(CudaConte
     QUANTEM_TRY(zeroed(s.flagged, kFlaggedCapacity * sizeof(FlaggedSample), "flagged samples"));
     s.flagged_capacity = kFlaggedCapacity;
   }
-  v.view = {v.bases.as<u64>(), v.bases.as<u64>() + s.n_padded_blocks, v.directory.as<u32>(), v.list_end.as<u16>(),
-            v.list_start.as<u32>(), n_streams, n_sixty_fours, static_cast<u32>(n_blocks)};
+  v.view = {v.bases.as<u64>(),      v.bases.as<u64>() + s.n_padded_blocks,
+            v.directory.as<u32>(),  v.list_end.as<u16>(),
+            v.list_start.as<u32>(), n_streams,
+            n_sixty_fours,          static_cast<u32>(n_blocks)};
   const LaneBytes bytes = lane_bytes(o);
   s.lanes.resize(o.n_lanes);
   for (State::OneLane& l : s.lanes) {
@@ -580,11 +614,14 @@ Result<std::unique_ptr<SlicedDeviceBuilder>> SlicedDeviceBuilder::make(CudaConte
     QUANTEM_TRY(set(lane.totals, bytes.totals));
     QUANTEM_TRY(context.check(cudaStreamCreateWithFlags(&l.stream, cudaStreamNonBlocking), "load stream"));
     QUANTEM_TRY(context.check(cudaEventCreateWithFlags(&l.offsets_done, cudaEventDisableTiming), "load event"));
-    QUANTEM_TRY(context.check(cudaHostAlloc(reinterpret_cast<void**>(&l.host_totals), 8ull * o.slab_blocks, 0), "pinned totals"));
-    QUANTEM_TRY(context.check(cudaHostAlloc(reinterpret_cast<void**>(&l.host_bases), 16ull * o.slab_blocks, 0), "pinned totals"));
+    QUANTEM_TRY(context.check(cudaHostAlloc(reinterpret_cast<void**>(&l.host_totals), 8ull * o.slab_blocks, 0),
+                              "pinned totals"));
+    QUANTEM_TRY(context.check(cudaHostAlloc(reinterpret_cast<void**>(&l.host_bases), 16ull * o.slab_blocks, 0),
+                              "pinned totals"));
   }
   QUANTEM_TRY(context.check(cudaFuncSetAttribute(sum_tiles<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 static_cast<int>(tiles_shared_bytes(32))), "tile sums"));
+                                                 static_cast<int>(tiles_shared_bytes(32))),
+                            "tile sums"));
   QUANTEM_TRY(context.check(cudaDeviceSynchronize(), "load set-up"));
   return std::unique_ptr<SlicedDeviceBuilder>(new SlicedDeviceBuilder(std::move(state)));
 }
@@ -598,9 +635,14 @@ Result<Done> SlicedDeviceBuilder::rows_from_values(std::uint32_t lane, const voi
   const u32 n_pixels = s.options.layout.n_pixels;
   const u32* valid = s.valid.as<u32>();
   switch (s.options.item_bits) {
-    case 8: values_to_rows<<<grid, 256, 0, l.stream>>>(rows, static_cast<const u8*>(values), valid, n_pixels, n_frames); break;
-    case 16: values_to_rows<<<grid, 256, 0, l.stream>>>(rows, static_cast<const u16*>(values), valid, n_pixels, n_frames); break;
-    default: values_to_rows<<<grid, 256, 0, l.stream>>>(rows, static_cast<const u32*>(values), valid, n_pixels, n_frames);
+    case 8:
+      values_to_rows<<<grid, 256, 0, l.stream>>>(rows, static_cast<const u8*>(values), valid, n_pixels, n_frames);
+      break;
+    case 16:
+      values_to_rows<<<grid, 256, 0, l.stream>>>(rows, static_cast<const u16*>(values), valid, n_pixels, n_frames);
+      break;
+    default:
+      values_to_rows<<<grid, 256, 0, l.stream>>>(rows, static_cast<const u32*>(values), valid, n_pixels, n_frames);
   }
   return s.context->check(cudaGetLastError(), "encode: values to planes");
 }
@@ -611,7 +653,8 @@ Result<Done> SlicedDeviceBuilder::clear_flagged(std::uint32_t lane, std::uint64_
   const PlaneRows& rows = s.lanes[lane].lane.rows;
   const u32 n_frames = n_blocks * kBlockPositions;
   clear_flagged_samples<<<dim3((rows.row_words + 127) / 128, n_frames), 128, 0, s.lanes[lane].stream>>>(
-      rows, first_block * kBlockPositions, n_frames, s.flagged.as<FlaggedSample>(), s.flagged_capacity, s.totals.as<Totals>());
+      rows, first_block * kBlockPositions, n_frames, s.flagged.as<FlaggedSample>(), s.flagged_capacity,
+      s.totals.as<Totals>());
   return s.context->check(cudaGetLastError(), "encode: flagged samples");
 }
 
@@ -624,7 +667,8 @@ Result<Done> SlicedDeviceBuilder::encode(std::uint32_t lane, std::uint64_t first
   const double saturation = std::isfinite(s.options.saturation) ? s.options.saturation : 0x1p60;
   l.first_block = first_block;
   l.n_blocks = n_blocks;
-  transpose_rows<<<dim3(d.rows.row_words / kWords, n_blocks), 256, 0, l.stream>>>(d.rows, d.pixels, s.stream_of_pixel.as<u32>(), n_pixels);
+  transpose_rows<<<dim3(d.rows.row_words / kWords, n_blocks), 256, 0, l.stream>>>(
+      d.rows, d.pixels, s.stream_of_pixel.as<u32>(), n_pixels);
   const dim3 tiles(s.geometry.n_tiles32, n_blocks);
   sum_tiles<false><<<tiles, 256, tiles_shared_bytes(7), l.stream>>>(d.pixels, d.tiles, s.geometry);
   sum_tiles<true><<<tiles, 256, tiles_shared_bytes(s.options.item_bits), l.stream>>>(d.pixels, d.tiles, s.geometry);
@@ -632,11 +676,12 @@ Result<Done> SlicedDeviceBuilder::encode(std::uint32_t lane, std::uint64_t first
   write_directory<<<n_blocks, 1024, 0, l.stream>>>(view, s.volume->directory.as<u32>(), s.volume->list_end.as<u16>(),
                                                    s.volume->list_start.as<u32>(), d.cut, d.totals, first_block);
   QUANTEM_TRY(s.context->check(cudaGetLastError(), "encode"));
-  QUANTEM_TRY(s.context->check(cudaMemcpyAsync(l.host_totals, d.totals, 8ull * n_blocks, cudaMemcpyDeviceToHost, l.stream), "encode"));
+  QUANTEM_TRY(s.context->check(
+      cudaMemcpyAsync(l.host_totals, d.totals, 8ull * n_blocks, cudaMemcpyDeviceToHost, l.stream), "encode"));
   QUANTEM_TRY(s.context->check(cudaEventRecord(l.offsets_done, l.stream), "encode"));
   audit_values<<<dim3((n_pixels + 15) / 16, n_blocks), 256, 0, l.stream>>>(
-      d.pixels, d.rows, s.volume->pixel_of_stream.as<u32>(), s.valid.as<u32>(), s.options.item_bits, static_cast<u64>(std::ceil(saturation)),
-      s.totals.as<Totals>(), s.max_key.as<u64>() + first_block);
+      d.pixels, d.rows, s.volume->pixel_of_stream.as<u32>(), s.valid.as<u32>(), s.options.item_bits,
+      static_cast<u64>(std::ceil(saturation)), s.totals.as<Totals>(), s.max_key.as<u64>() + first_block);
   return s.context->check(cudaGetLastError(), "encode: audit");
 }
 
@@ -647,10 +692,13 @@ Result<Done> SlicedDeviceBuilder::place(std::uint32_t lane) {
   QUANTEM_TRY(s.context->check(cudaEventSynchronize(l.offsets_done), "load"));
   std::uint64_t need = 0;
   for (std::uint32_t b = 0; b < l.n_blocks; ++b) {
-    const std::uint64_t plane_bytes = std::uint64_t{l.host_totals[b].x} * kPlaneBytes, list_bytes = (2ull * l.host_totals[b].y + 63) / 64 * 64;
+    const std::uint64_t plane_bytes = std::uint64_t{l.host_totals[b].x} * kPlaneBytes,
+                        list_bytes = (2ull * l.host_totals[b].y + 63) / 64 * 64;
     if (plane_bytes > 0xffffffffu - kPlaneBytes)
-      return Error{Code::unsupported, "load: the planes of block " + std::to_string(l.first_block + b) + " take " + std::to_string(plane_bytes) +
-                                          " bytes, a block holds at most 4 GiB. Ways out: representation dense, a scan region, a detector bin"};
+      return Error{
+          Code::unsupported,
+          "load: the planes of block " + std::to_string(l.first_block + b) + " take " + std::to_string(plane_bytes) +
+              " bytes, a block holds at most 4 GiB. Ways out: representation dense, a scan region, a detector bin"};
     l.host_bases[b] = need;
     l.host_bases[l.n_blocks + b] = need + plane_bytes;
     need += plane_bytes + list_bytes;
@@ -659,7 +707,8 @@ Result<Done> SlicedDeviceBuilder::place(std::uint32_t lane) {
   if (segments.empty() || segments.back().n_bytes() - s.segment_used < need) {
     // What is still to come, from the blocks so far (this slab included), in pieces of at most 256 MiB; never less than this slab.
     const std::uint64_t blocks_left = s.volume->view.n_blocks - s.blocks_placed;
-    const double per_block = static_cast<double>(s.bytes_placed + need) / static_cast<double>(s.blocks_placed + l.n_blocks);
+    const double per_block =
+        static_cast<double>(s.bytes_placed + need) / static_cast<double>(s.blocks_placed + l.n_blocks);
     const auto expected = static_cast<std::uint64_t>(1.02 * per_block * static_cast<double>(blocks_left));
     const std::uint64_t size = std::max(need, std::min<std::uint64_t>(expected, std::uint64_t{256} << 20));
     QUANTEM_TRY_ASSIGN(segment, s.context->allocate(size, "load: planes and lists of the volume"));
@@ -673,10 +722,13 @@ Result<Done> SlicedDeviceBuilder::place(std::uint32_t lane) {
   for (std::uint32_t b = 0; b < 2 * l.n_blocks; ++b) l.host_bases[b] += base;
   u64* bases = s.volume->bases.as<u64>();
   for (int list = 0; list < 2; ++list)
-    QUANTEM_TRY(s.context->check(cudaMemcpyAsync(bases + list * s.n_padded_blocks + l.first_block, l.host_bases + list * l.n_blocks, 8ull * l.n_blocks,
-                                                 cudaMemcpyHostToDevice, l.stream), "load"));
+    QUANTEM_TRY(s.context->check(
+        cudaMemcpyAsync(bases + list * s.n_padded_blocks + l.first_block, l.host_bases + list * l.n_blocks,
+                        8ull * l.n_blocks, cudaMemcpyHostToDevice, l.stream),
+        "load"));
   const SlicedDeviceView& view = s.volume->view;
-  place_streams<<<dim3((view.n_streams + 7) / 8, l.n_blocks), 256, 0, l.stream>>>(l.lane.pixels, l.lane.tiles, view, l.first_block);
+  place_streams<<<dim3((view.n_streams + 7) / 8, l.n_blocks), 256, 0, l.stream>>>(l.lane.pixels, l.lane.tiles, view,
+                                                                                  l.first_block);
   l.n_blocks = 0;
   return s.context->check(cudaGetLastError(), "load: place");
 }
@@ -697,13 +749,15 @@ __global__ void mean_costs(SlicedDeviceView view, float* planes, float* listed) 
 }
 }  // namespace
 
-Result<std::shared_ptr<const SlicedDevice>> SlicedDeviceBuilder::finish(DeviceAudit& audit, std::vector<FlaggedSample>& flagged) {
+Result<std::shared_ptr<const SlicedDevice>> SlicedDeviceBuilder::finish(DeviceAudit& audit,
+                                                                        std::vector<FlaggedSample>& flagged) {
   State& s = *state_;
   for (std::uint32_t lane = 0; lane < s.options.n_lanes; ++lane) QUANTEM_TRY(place(lane));
   SlicedDevice& v = *s.volume;
   QUANTEM_TRY_ASSIGN(costs, s.context->allocate(8ull * s.n_streams(), "stream costs"));
   for (State::OneLane& l : s.lanes) QUANTEM_TRY(s.context->check(cudaStreamSynchronize(l.stream), "load"));
-  mean_costs<<<(s.n_streams() + 255) / 256, 256, 0, s.lanes[0].stream>>>(v.view, costs.as<float>(), costs.as<float>() + s.n_streams());
+  mean_costs<<<(s.n_streams() + 255) / 256, 256, 0, s.lanes[0].stream>>>(v.view, costs.as<float>(),
+                                                                         costs.as<float>() + s.n_streams());
   QUANTEM_TRY(s.context->check(cudaStreamSynchronize(s.lanes[0].stream), "load"));
   v.mean_planes.resize(s.n_streams());
   v.mean_listed.resize(s.n_streams());
@@ -713,8 +767,14 @@ Result<std::shared_ptr<const SlicedDevice>> SlicedDeviceBuilder::finish(DeviceAu
   QUANTEM_TRY(s.context->copy_down(&totals, s.totals.data(), sizeof totals));
   std::vector<std::uint64_t> keys(s.n_padded_blocks);
   QUANTEM_TRY(s.context->copy_down(keys.data(), s.max_key.data(), 8 * keys.size()));
-  audit = {totals.n_nonzero, totals.n_above_255, totals.n_above_65535, totals.n_saturated,
-           totals.count_min == ~0u ? 0 : totals.count_min, 0, 0, 0};
+  audit = {totals.n_nonzero,
+           totals.n_above_255,
+           totals.n_above_65535,
+           totals.n_saturated,
+           totals.count_min == ~0u ? 0 : totals.count_min,
+           0,
+           0,
+           0};
   std::uint64_t best = 0;
   for (std::uint64_t b = 0; b < keys.size(); ++b) {
     if (keys[b] == 0 || (best != 0 && keys[b] >> 32 <= best >> 32)) continue;  // the first block wins a tie
@@ -724,10 +784,12 @@ Result<std::shared_ptr<const SlicedDevice>> SlicedDeviceBuilder::finish(DeviceAu
     audit.max_pixel = (1u << 23) - 1 - static_cast<std::uint32_t>(best & ((1u << 23) - 1));
   }
   if (totals.n_flagged > s.flagged_capacity)
-    return Error{Code::unsupported, "cuda: " + std::to_string(totals.n_flagged) + " samples without a value, the device keeps at most " +
+    return Error{Code::unsupported, "cuda: " + std::to_string(totals.n_flagged) +
+                                        " samples without a value, the device keeps at most " +
                                         std::to_string(s.flagged_capacity)};
   flagged.resize(totals.n_flagged);
-  if (totals.n_flagged) QUANTEM_TRY(s.context->copy_down(flagged.data(), s.flagged.data(), totals.n_flagged * sizeof(FlaggedSample)));
+  if (totals.n_flagged)
+    QUANTEM_TRY(s.context->copy_down(flagged.data(), s.flagged.data(), totals.n_flagged * sizeof(FlaggedSample)));
   std::sort(flagged.begin(), flagged.end());
   return Result<std::shared_ptr<const SlicedDevice>>(std::shared_ptr<const SlicedDevice>(s.volume));
 }

@@ -1,6 +1,6 @@
 // Compiled instead of sliced_cuda.cu where there is no CUDA compiler.
 
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
 
 namespace quantem {
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
 
 namespace quantem {
 namespace {

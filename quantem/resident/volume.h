@@ -52,7 +52,7 @@ struct DenseStorage {
   Buffer counts;  // n_values * item_bytes
 };
 
-struct SlicedDevice;  // resident/sliced_cuda.h
+struct SlicedDevice;  // resident/sliced_device.h
 
 // Everything that is known of a volume besides its counts.
 struct VolumeInfo {
@@ -64,7 +64,8 @@ struct VolumeInfo {
   std::vector<FlaggedSample> flagged;      // ascending; empty unless the source is u32 or a bin has such a member
   std::vector<std::uint32_t> valid_count;  // of binned volumes: valid source pixels in each bin; else empty
   std::uint64_t n_nonfinite_samples = 0;   // f32 only
-  double saturation = std::numeric_limits<double>::infinity();  // counts from here on are saturated; none in binned volumes
+  double saturation =
+      std::numeric_limits<double>::infinity();  // counts from here on are saturated; none in binned volumes
   Calibration calibration;
   std::string metadata_json = "{}";  // scalars of the source as found, and its side file
   Provenance provenance;             // of the load

@@ -22,8 +22,10 @@ bool is_sticky(cudaError_t status) {
     case cudaErrorInvalidPc:
     case cudaErrorECCUncorrectable:
     case cudaErrorDevicesUnavailable:
-    case cudaErrorUnknown: return true;
-    default: return false;
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -38,8 +40,7 @@ DeviceMemory::~DeviceMemory() {
 Result<CudaContext*> CudaContext::of(const Device& device) {
   static std::mutex mutex;
   static std::map<int, std::unique_ptr<CudaContext>> contexts;
-  if (device.backend() != Backend::cuda)
-    return Error{Code::internal, "a CUDA context was asked of " + device.label()};
+  if (device.backend() != Backend::cuda) return Error{Code::internal, "a CUDA context was asked of " + device.label()};
   const std::lock_guard lock(mutex);
   std::unique_ptr<CudaContext>& context = contexts[device.index()];
   if (context) {
@@ -138,8 +139,8 @@ Result<std::vector<void*>> CudaContext::pinned_slabs(std::size_t count, std::uin
   for (std::size_t i = 0; i < count; ++i) {
     if (const cudaError_t status = grow_pinned(slabs_[i].data, slabs_[i].n_bytes, slab_bytes); status != cudaSuccess) {
       cudaGetLastError();
-      return Error{Code::out_of_memory, "pinned staging: " + std::to_string(slab_bytes) + " bytes of host memory: " +
-                                            cudaGetErrorString(status)};
+      return Error{Code::out_of_memory, "pinned staging: " + std::to_string(slab_bytes) +
+                                            " bytes of host memory: " + cudaGetErrorString(status)};
     }
     out.push_back(slabs_[i].data);
   }

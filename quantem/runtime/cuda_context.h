@@ -76,7 +76,8 @@ class CudaContext {
 
   // The result of a CUDA call or launch: Done, or the error (and the fault is kept when it is sticky).
   Result<Done> check(int cuda_status, const char* what);
-  Result<Done> copy_up(void* device_data, const void* host_data, std::uint64_t n_bytes);    // synchronous, pageable or pinned
+  Result<Done> copy_up(void* device_data, const void* host_data,
+                       std::uint64_t n_bytes);  // synchronous, pageable or pinned
   Result<Done> copy_down(void* host_data, const void* device_data, std::uint64_t n_bytes);  // synchronous
   Result<Done> synchronize(const char* what);  // waits for the query stream
 

@@ -36,7 +36,9 @@ constexpr BackendName kBackends[] = {
 
 }  // namespace
 
-std::string_view backend_name(Backend backend) { return kBackends[static_cast<std::size_t>(backend)].name; }
+std::string_view backend_name(Backend backend) {
+  return kBackends[static_cast<std::size_t>(backend)].name;
+}
 
 Result<Backend> parse_backend(std::string_view name) {
   for (const BackendName& b : kBackends)
@@ -71,8 +73,12 @@ std::uint64_t Device::usable_bytes() const {
 Result<Device> open_device(Backend backend, int index, const DeviceOptions& options) {
   DeviceList list;
   switch (backend) {
-    case Backend::cpu: list = list_cpu_devices(); break;
-    case Backend::cuda: list = list_cuda_devices(); break;
+    case Backend::cpu:
+      list = list_cpu_devices();
+      break;
+    case Backend::cuda:
+      list = list_cuda_devices();
+      break;
     case Backend::automatic:
       list = list_cuda_devices();
       if (list.devices.empty())
@@ -87,8 +93,8 @@ Result<Device> open_device(Backend backend, int index, const DeviceOptions& opti
                                              std::to_string(list.devices.size()) + " device(s), index " +
                                              std::to_string(index) + " does not exist"};
   Device device;
-  device.state_ = std::make_shared<Device::State>(
-      Device::State{list.devices[static_cast<std::size_t>(index)], options});
+  device.state_ =
+      std::make_shared<Device::State>(Device::State{list.devices[static_cast<std::size_t>(index)], options});
   return device;
 }
 

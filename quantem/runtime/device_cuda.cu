@@ -37,8 +37,8 @@ DeviceList list_cuda_devices() {
       list.reason = std::string("cuda:") + std::to_string(i) + ": " + cudaGetErrorString(cudaGetLastError());
       continue;
     }
-    list.devices.push_back({Backend::cuda, i, properties.name, version_text(driver), version_text(runtime),
-                            total_bytes, free_bytes});
+    list.devices.push_back(
+        {Backend::cuda, i, properties.name, version_text(driver), version_text(runtime), total_bytes, free_bytes});
   }
   if (list.devices.empty() && list.reason.empty()) list.reason = "no CUDA device";
   return list;

@@ -4,6 +4,8 @@
 
 namespace quantem {
 
-DeviceList list_cuda_devices() { return {{}, "this build has no CUDA support (no nvcc when it was configured)"}; }
+DeviceList list_cuda_devices() {
+  return {{}, "this build has no CUDA support (no nvcc when it was configured)"};
+}
 
 }  // namespace quantem

@@ -16,7 +16,8 @@ namespace {
 TEST(ThreadPool, EveryIndexOnceForEveryThreadCount) {
   for (const int threads : {0, 1, 2, 5}) {
     std::vector<std::atomic<int>> hits(1000);
-    parallel_for(hits.size(), [&](std::uint64_t i) { ++hits[i]; }, threads);
+    parallel_for(
+        hits.size(), [&](std::uint64_t i) { ++hits[i]; }, threads);
     for (const auto& h : hits) EXPECT_EQ(h, 1);
   }
   parallel_for(0, [](std::uint64_t) { FAIL(); });

@@ -38,7 +38,8 @@ void parallel_for(std::uint64_t n, const std::function<void(std::uint64_t)>& bod
 #else
   tbb::task_arena arena(threads);
   arena.execute([&] {
-    tbb::parallel_for(std::uint64_t{0}, n, [&](std::uint64_t i) { body(i); }, tbb::simple_partitioner());
+    tbb::parallel_for(
+        std::uint64_t{0}, n, [&](std::uint64_t i) { body(i); }, tbb::simple_partitioner());
   });
 #endif
 }

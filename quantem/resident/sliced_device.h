@@ -48,13 +48,14 @@ struct SlicedDevice {
   SlicedLayout layout;
   std::uint64_t n_positions = 0;
   SlicedDeviceView view{};
-  std::vector<DeviceMemory> segments;       // planes and lists
+  std::vector<DeviceMemory> segments;  // planes and lists
   DeviceMemory bases, directory, list_end, list_start;
-  DeviceMemory pixel_of_stream;             // u32, n_pixels
+  DeviceMemory pixel_of_stream;  // u32, n_pixels
   // Means over blocks, for the planner: planes and listed bits of each stream.
   std::vector<float> mean_planes, mean_listed;
   [[nodiscard]] std::uint64_t resident_bytes() const {
-    std::uint64_t n = bases.n_bytes() + directory.n_bytes() + list_end.n_bytes() + list_start.n_bytes() + pixel_of_stream.n_bytes();
+    std::uint64_t n =
+        bases.n_bytes() + directory.n_bytes() + list_end.n_bytes() + list_start.n_bytes() + pixel_of_stream.n_bytes();
     for (const DeviceMemory& s : segments) n += s.n_bytes();
     return n;
   }

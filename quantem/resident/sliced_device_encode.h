@@ -16,7 +16,7 @@
 
 #include "quantem/core/bit_mask.h"
 #include "quantem/resident/audit.h"
-#include "quantem/resident/sliced_cuda.h"
+#include "quantem/resident/sliced_device.h"
 
 namespace quantem {
 
@@ -29,7 +29,9 @@ struct PlaneRows {
   std::uint32_t* present;  // [block][16]: bit j of word k: position 32 k + j has a frame
   std::uint32_t n_planes, row_words, n_segments;
 };
-constexpr std::uint32_t row_words_of(std::uint32_t n_pixels) { return (n_pixels + 511) / 512 * 16; }
+constexpr std::uint32_t row_words_of(std::uint32_t n_pixels) {
+  return (n_pixels + 511) / 512 * 16;
+}
 
 struct DeviceAudit {  // over valid pixels of present frames; exact
   std::uint64_t n_nonzero = 0, n_above_255 = 0, n_above_65535 = 0, n_saturated = 0;
@@ -42,11 +44,11 @@ class SlicedDeviceBuilder {
   struct Options {
     SlicedLayout layout;
     std::uint64_t n_positions = 0;
-    std::uint32_t item_bits = 16;        // 8, 16 or 32
-    std::uint32_t slab_blocks = 4;       // blocks of 512 positions in a slab
+    std::uint32_t item_bits = 16;   // 8, 16 or 32
+    std::uint32_t slab_blocks = 4;  // blocks of 512 positions in a slab
     std::uint32_t n_lanes = 2;
     BitMask valid_pixels;
-    double saturation = 0;               // values >= it are counted as saturated; infinity: none
+    double saturation = 0;  // values >= it are counted as saturated; infinity: none
   };
   static Result<std::unique_ptr<SlicedDeviceBuilder>> make(CudaContext& context, const Options& options);
   ~SlicedDeviceBuilder();
@@ -55,7 +57,8 @@ class SlicedDeviceBuilder {
   static std::uint64_t work_bytes(const Options& options);
 
   [[nodiscard]] CudaStream* stream(std::uint32_t lane) const;
-  [[nodiscard]] PlaneRows rows(std::uint32_t lane) const;  // where the decoder writes; `live` and `present` must be complete
+  [[nodiscard]] PlaneRows rows(
+      std::uint32_t lane) const;  // where the decoder writes; `live` and `present` must be complete
 
   // Dense frames in device memory, (n_frames, n_pixels) of 8, 16 or 32 bits -> rows, bad pixels cleared, present set.
   Result<Done> rows_from_values(std::uint32_t lane, const void* values, std::uint32_t n_frames);
