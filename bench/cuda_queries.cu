@@ -16,7 +16,7 @@
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/detector/sliced_query_cuda.h"
-#include "quantem/resident/sliced_encode_cuda.h"
+#include "quantem/resident/sliced_device_encode.h"
 
 namespace quantem::bench {
 namespace {
