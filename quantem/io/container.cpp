@@ -17,8 +17,8 @@ bool Part::one_frame_per_chunk() const {
   return fixed_axis >= n && chunk[n - 2] == shape[n - 2] && chunk[n - 1] == shape[n - 1];
 }
 
-FramePlace place_of(const Part& part, std::uint64_t frame_in_part) {
-  FramePlace place;
+FrameInPart place_of(const Part& part, std::uint64_t frame_in_part) {
+  FrameInPart place;
   const std::size_t rank = part.shape.size();
   std::uint64_t index[4] = {};
   for (std::size_t d = rank - 2; d-- > 0;) {
@@ -52,7 +52,7 @@ std::uint64_t frames_in(const Part& part) {
 bool is_stored(const Part& part, std::uint64_t frame_in_part) {
   if (!part.absent_reason.empty()) return false;
   if (part.chunk.empty()) return !part.chunks.empty() && part.chunks[0].present();
-  const FramePlace place = place_of(part, frame_in_part);
+  const FrameInPart place = place_of(part, frame_in_part);
   for (std::uint64_t i = 0; i < place.n_chunks(); ++i)
     if (!part.chunks[place.first_chunk + i].present()) return false;
   return true;

@@ -122,7 +122,7 @@ std::optional<FrameFault> FrameReader::State::load_chunk(const Part& part, std::
 
 std::optional<FrameFault> FrameReader::State::chunked(const Part& part, std::uint64_t local, std::span<std::byte> raw,
                                                       Scratch& scratch) const {
-  const FramePlace place = place_of(part, local);
+  const FrameInPart place = place_of(part, local);
   const std::size_t rank = part.shape.size();
   const std::uint64_t box[2] = {part.shape[rank - 2], part.shape[rank - 1]}, origin[2] = {0, 0};
   const std::uint64_t chunk[2] = {part.chunk[rank - 2], part.chunk[rank - 1]};

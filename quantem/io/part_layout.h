@@ -8,13 +8,13 @@
 namespace quantem {
 
 // The chunks of a frame are consecutive in Part::chunks, row-major over the detector; all hold it at the same place.
-struct FramePlace {
+struct FrameInPart {
   std::uint64_t first_chunk = 0, chunk_rows = 1, chunk_cols = 1;
   std::uint64_t frame_in_chunk = 0;  // flat over the leading axes of the chunk
   bool partial = false;              // the chunk reaches past the array along a leading axis
   [[nodiscard]] std::uint64_t n_chunks() const { return chunk_rows * chunk_cols; }
 };
-FramePlace place_of(const Part& part, std::uint64_t frame_in_part);
+FrameInPart place_of(const Part& part, std::uint64_t frame_in_part);
 
 // Frames that the leading axes of a box hold: all but the last two axes and `fixed_axis`.
 std::uint64_t frames_in(const Part& part);
