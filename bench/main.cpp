@@ -99,41 +99,61 @@ void save(const std::string& path, const std::vector<T>& values, Extent extent) 
   must(write_npy(path, {dtype_of<T>(), {extent.rows, extent.cols}, values.data()}, true));
 }
 
-int run(const std::string& master, const std::string& out, Backend backend, int repeat) {
-  const Device device = must(open_device(backend));
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+struct Loaded {
+  Volume volume;
+  std::uint64_t file_bytes;
+  std::uint64_t memory_bytes;  // the process's peak above what it held before and the volume, of the first load
+  nlohmann::ordered_json row;
+};
+
+// From the file (in the page cache once the first load has read it) to a volume with tile sums, moments, mean pattern and totals.
+Loaded timed_load(const Device& device, const std::string& master, int repeat) {
   const std::uint64_t before = process_bytes("VmRSS:");
   reset_peak();
   std::optional<Volume> volume;
-  std::vector<double> load_s;
+  std::vector<double> ms;
   std::uint64_t file_bytes = 0, peak_above = 0;
-  for (int i = 0; i < std::max(3, repeat / 7); ++i) {
+  for (int i = 0; i < repeat; ++i) {
     volume.reset();
     const auto start = std::chrono::steady_clock::now();
     const Container container = must(inspect(master));
     volume = must(load(device, container));
     must(mean_pattern(*volume));
     must(masked_sum(*volume, all_pixels(volume->shape().det)));
-    load_s.push_back(seconds_since(start));
+    ms.push_back(1e3 * seconds_since(start));
     if (i == 0) {
       const std::uint64_t held = before + volume->resident_bytes(), peak = process_bytes("VmHWM:");
       peak_above = peak > held ? peak - held : 0;
       for (const SourceFile& f : container.identity) file_bytes += f.bytes;
     }
   }
-  std::sort(load_s.begin(), load_s.end());
-  const double dense_bytes = static_cast<double>(volume->logical_bytes());
+  std::sort(ms.begin(), ms.end());
+  const double median = ms[ms.size() / 2], dense = static_cast<double>(volume->logical_bytes());
   fmt::print(
-      "load                               {:10.3f} s   {:.2f} GB/s dense-equivalent; volume {:.1f} MB, files {:.1f} "
-      "MB\n",
-      load_s[load_s.size() / 2], dense_bytes / 1e9 / load_s[load_s.size() / 2],
-      static_cast<double>(volume->resident_bytes()) / 1e6, static_cast<double>(file_bytes) / 1e6);
-  rows.push_back({{"what", "load + mean pattern + totals"},
-                  {"median_ms", 1e3 * load_s[load_s.size() / 2]},
-                  {"min_ms", 1e3 * load_s.front()},
-                  {"max_ms", 1e3 * load_s.back()}});
+      "{:34s} {:10.3f} ms  (min {:.3f}, max {:.3f}); {:.2f} GB/s dense-equivalent; volume {:.1f} MB, files {:.1f} MB\n",
+      "load", median, ms.front(), ms.back(), dense / 1e6 / median, static_cast<double>(volume->resident_bytes()) / 1e6,
+      static_cast<double>(file_bytes) / 1e6);
+  nlohmann::ordered_json row = {{"what", "load"},
+                                {"shape", to_string(volume->shape())},
+                                {"dtype", dtype_name(volume->dtype())},
+                                {"dense_bytes", volume->logical_bytes()},
+                                {"volume_bytes", volume->resident_bytes()},
+                                {"file_bytes", file_bytes},
+                                {"median_ms", median},
+                                {"min_ms", ms.front()},
+                                {"max_ms", ms.back()}};
+  return {*std::move(volume), file_bytes, peak_above, std::move(row)};
+}
 
-  const Extent det = volume->shape().det, scan = volume->shape().scan;
+std::vector<std::uint8_t> bytes_of(const Mask& mask) {
+  std::vector<std::uint8_t> bytes(mask.det.count());
+  for (std::uint64_t i = 0; i < bytes.size(); ++i) bytes[i] = mask.bits[i];
+  return bytes;
+}
+
+// Times the images of the table, a row each; the answers and their masks go to `out` as .npy files, for bench.py to check.
+void run_queries(const Volume& volume, const std::string& out, int repeat, nlohmann::ordered_json& rows) {
+  const Extent det = volume.shape().det, scan = volume.shape().scan;
   const Point center = geometric_center(det);
   const struct {
     const char* name;
@@ -142,40 +162,44 @@ int run(const std::string& master, const std::string& out, Backend backend, int 
   for (const auto& band : bands) {
     const Mask mask =
         must(band.inner > 0 ? annulus(center, band.inner, band.outer, det) : disk(center, band.outer, det));
-    rows.push_back(timed(band.name, repeat, [&] { must(masked_sum_exact(*volume, mask)); }));
-    save(out + "/" + band.name + ".npy", must(masked_sum_exact(*volume, mask)).values, scan);
-    std::vector<std::uint8_t> bits(det.count());
-    for (std::uint64_t i = 0; i < det.count(); ++i) bits[i] = mask.bits[i];
-    save(out + "/" + band.name + "_mask.npy", bits, det);
+    rows.push_back(timed(band.name, repeat, [&] { must(masked_sum_exact(volume, mask)); }));
+    save(out + "/" + band.name + ".npy", must(masked_sum_exact(volume, mask)).values, scan);
+    save(out + "/" + band.name + "_mask.npy", bytes_of(mask), det);
   }
   const Mask r60 = must(disk(center, 60, det));
   for (const Mask* mask : {static_cast<const Mask*>(nullptr), &r60}) {
     const char* name = mask ? "masked_com" : "com";
-    rows.push_back(timed(name, repeat, [&] { must(moment_sums(*volume, mask)); }));
-    const MomentSums sums = must(moment_sums(*volume, mask));
+    rows.push_back(timed(name, repeat, [&] { must(moment_sums(volume, mask)); }));
+    const MomentSums sums = must(moment_sums(volume, mask));
     save(out + "/" + name + "_total.npy", sums.total, scan);
     save(out + "/" + name + "_row.npy", sums.row, scan);
     save(out + "/" + name + "_col.npy", sums.col, scan);
   }
-  std::vector<std::uint8_t> bits(det.count());
-  for (std::uint64_t i = 0; i < det.count(); ++i) bits[i] = r60.bits[i];
-  save(out + "/masked_com_mask.npy", bits, det);
-  rows.push_back(timed("mean", repeat, [&] { must(mean_pattern(*volume)); }));
-  save(out + "/sum_pattern.npy", must(sum_pattern(*volume)).values, det);
-  rows.push_back(timed("one frame", repeat, [&] { must(frame(*volume, {scan.rows / 2, scan.cols / 3})); }));
+  save(out + "/masked_com_mask.npy", bytes_of(r60), det);
+  rows.push_back(timed("mean", repeat, [&] { must(mean_pattern(volume)); }));
+  save(out + "/mean.npy", must(mean_pattern(volume)).values, det);
+  save(out + "/sum_pattern.npy", must(sum_pattern(volume)).values, det);
+  rows.push_back(timed("one frame", repeat, [&] { must(frame(volume, {scan.rows / 2, scan.cols / 3})); }));
+}
 
+int run(const std::string& master, const std::string& out, Backend backend, int repeat) {
+  const Device device = must(open_device(backend));
+  const Loaded loaded = timed_load(device, master, std::max(3, repeat / 7));
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array({loaded.row});
+  run_queries(loaded.volume, out, repeat, rows);
   nlohmann::ordered_json record;
   record["device"] = device.info().name;
   record["runtime"] = device.info().runtime;
   record["threads"] = std::getenv("QUANTEM_GPU_THREADS") ? std::getenv("QUANTEM_GPU_THREADS") : "all";
-  record["shape"] = to_string(volume->shape());
-  record["dtype"] = dtype_name(volume->dtype());
-  record["logical_bytes"] = volume->logical_bytes();
-  record["resident_bytes"] = volume->resident_bytes();
-  record["file_bytes"] = file_bytes;
-  record["load_memory_bytes"] = peak_above;
+  record["logical_bytes"] = loaded.volume.logical_bytes();
+  record["resident_bytes"] = loaded.volume.resident_bytes();
+  record["file_bytes"] = loaded.file_bytes;
+  record["load_memory_bytes"] = loaded.memory_bytes;
   record["rows"] = rows;
-  std::ofstream(out + "/run.json") << record.dump(1) << "\n";
+  std::ofstream written(out + "/run.json");
+  written << record.dump(1) << "\n";
+  written.close();
+  if (!written) fail(Error{Code::io, "cannot write " + out + "/run.json"});
   return 0;
 }
 
