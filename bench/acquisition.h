@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quantem/core/shape.h"
+#include "tests/support/splitmix64.h"
 
 namespace quantem::bench {
 
@@ -38,17 +39,12 @@ class AcquisitionFrames {
   void fill(std::uint64_t position, std::span<std::uint16_t> frame) const {
     const float gain = static_cast<float>(1 + 0.3 * std::sin(static_cast<double>(position) / 37));
     std::uint64_t counter = (acquisition_.seed << 48) + position * frame.size();
-    for (std::size_t p = 0; p < frame.size(); ++p) frame[p] = poisson(mean_[p] * gain, mix(counter + p));
+    for (std::size_t p = 0; p < frame.size(); ++p)
+      frame[p] = poisson(mean_[p] * gain, support::splitmix64(counter + p));
     for (const std::uint32_t p : acquisition_.hot_pixels) frame[p] = 65535;
   }
 
  private:
-  static std::uint64_t mix(std::uint64_t x) {  // splitmix64
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-  }
   // By inversion: the number of terms of the cumulative distribution that lie below one uniform number.
   static std::uint16_t poisson(float mean, std::uint64_t bits) {
     const float uniform = static_cast<float>(bits >> 40) * 0x1p-24f;

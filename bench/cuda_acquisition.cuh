@@ -5,14 +5,9 @@
 
 #include <cstdint>
 
-namespace quantem::bench {
+#include "tests/support/splitmix64.h"
 
-__device__ inline std::uint64_t mix(std::uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
+namespace quantem::bench {
 
 // A thread a pixel, a CTA row a frame. Poisson by inversion of one uniform number.
 template <class T>
@@ -23,7 +18,7 @@ __global__ void generate(T* counts, const float* mean, std::uint64_t n_positions
   for (std::uint64_t n = blockIdx.y; n < n_positions; n += gridDim.y) {
     const std::uint64_t at = n * n_pixels + pixel;
     const float expected = mean[pixel] * (1 + 0.3f * sinf(static_cast<float>(n) / 37));
-    const float uniform = static_cast<float>(mix(seed + at) >> 40) * 0x1p-24f;
+    const float uniform = static_cast<float>(support::splitmix64(seed + at) >> 40) * 0x1p-24f;
     float term = expf(-expected), below = term;
     std::uint32_t k = 0;
     while (uniform >= below && k < 200) below += term *= expected / static_cast<float>(++k);

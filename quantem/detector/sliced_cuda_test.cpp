@@ -2,30 +2,26 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <random>
 
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/detector/session.h"
+#include "tests/support/volumes.h"
 
 namespace quantem {
 namespace {
 
-struct Row {
-  Shape4 shape;
-  std::uint32_t seed;
-  double mean;
-  bool bad_pixels, missing;
-};
-constexpr Row kSmall[] = {
+using support::bytes_of, support::masks_of, support::Twins, support::VolumeCase;
+
+constexpr VolumeCase kSmall[] = {
     {{{1, 1}, {1, 1}}, 1, 3, false, false},
     {{{1, 7}, {7, 9}}, 2, 0.6, true, true},
     {{{3, 5}, {33, 40}}, 3, 0.3, true, false},
     {{{27, 19}, {5, 3}}, 4, 900, false, true},
 };
-constexpr Row kLarge[] = {
+constexpr VolumeCase kLarge[] = {
     {{{1, 511}, {7, 9}}, 5, 0.6, false, true},   {{{27, 19}, {1, 1}}, 6, 900, false, false},
     {{{3, 5}, {96, 96}}, 7, 0.3, true, false},   {{{2, 3}, {193, 191}}, 8, 2, true, true},
     {{{101, 99}, {33, 40}}, 9, 0.2, true, true}, {{{7, 5}, {1, 64}}, 10, 5, false, false},
@@ -33,80 +29,17 @@ constexpr Row kLarge[] = {
     {{{5, 7}, {256, 256}}, 13, 1, false, true},  {{{90, 100}, {16, 24}}, 14, 0.05, false, false},
 };
 
-// Mostly small counts, some of any size. One frame is without counts.
-template <class T>
-std::vector<T> counts(const Row& row) {
-  std::mt19937 random(row.seed);
-  std::vector<T> out(row.shape.n_values());
-  for (T& v : out) {
-    const auto r = static_cast<std::uint32_t>(random());
-    const double u = static_cast<double>(random() >> 8) / 16777216.0;
-    v = static_cast<T>(r % 197 == 0 ? random() : static_cast<std::uint32_t>(-row.mean * std::log(1 - u)));
-    if constexpr (std::is_same_v<T, std::uint32_t>)
-      if (v == 0xFFFFFFFFu && r % 2) v = 1;
-  }
-  const std::uint64_t frame = row.shape.frame_pixels(), empty = row.shape.n_positions() / 2;
-  if (row.shape.n_positions() > 2) std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(empty * frame), frame, T{0});
-  return out;
-}
-
-struct Twins {
-  Volume dense, cuda;
-};
-template <class T>
-Result<Twins> make_volumes(const Row& row, const Device& device) {
-  const std::vector<T> values = counts<T>(row);
-  const ArrayView view{
-      dtype_of<T>(), {row.shape.scan.rows, row.shape.scan.cols, row.shape.det.rows, row.shape.det.cols}, values.data()};
-  FromArrayOptions o;
-  std::mt19937 random(row.seed + 100);
-  if (row.bad_pixels) {
-    o.valid_pixels = BitMask(row.shape.frame_pixels(), true);
-    for (std::uint64_t p = 0; p < row.shape.frame_pixels(); ++p)
-      if (random() % 23 == 0 || p == 0) o.valid_pixels.set(p, false);
-  }
-  if (row.missing) {
-    o.valid_positions = BitMask(row.shape.n_positions(), true);
-    for (std::uint64_t n = 1; n < row.shape.n_positions(); ++n)
-      if (random() % 9 == 0) o.valid_positions.set(n, false);
-  }
-  o.representation = Representation::dense;
-  QUANTEM_TRY_ASSIGN(dense, from_array(*open_device(Backend::cpu), view, o));
-  o.representation = Representation::encoded;
-  QUANTEM_TRY_ASSIGN(cuda, from_array(device, view, o));
-  return Twins{dense, cuda};
-}
-
-std::vector<Mask> masks_of(Extent det) {
-  const Point c{0.45 * (det.rows - 1), 0.55 * (det.cols - 1)};
-  const double r = 0.3 * std::max(det.rows, det.cols) + 0.4;
-  std::vector<Mask> masks{*disk(c, r, det),
-                          *annulus(c, r, 1.7 * r, det),
-                          *annulus(c, r, std::numeric_limits<double>::infinity(), det),
-                          *half_plane(c, 20, det),
-                          all_pixels(det),
-                          *disk({-9999, 0}, 1, det)};
-  Mask noise{det, BitMask(det.count()), {}};
-  for (std::uint64_t p = 0; p < det.count(); ++p) noise.bits.set(p, p * 2654435761u >> 9 & 1);
-  masks.push_back(noise);
-  return masks;
-}
-
-std::vector<std::uint8_t> bytes(const HostArray& a) {
-  return {a.as<std::uint8_t>().begin(), a.as<std::uint8_t>().end()};
-}
-
 void compare_sums(const Twins& v) {
   const std::vector<Mask> masks = masks_of(v.dense.shape().det);
-  const auto together = masked_sums(v.cuda, masks);
+  const auto together = masked_sums(v.encoded, masks);
   ASSERT_TRUE(together) << together.error().message;
   for (std::size_t m = 0; m < masks.size(); ++m) {
-    const auto want = masked_sum_exact(v.dense, masks[m]), got = masked_sum_exact(v.cuda, masks[m]);
+    const auto want = masked_sum_exact(v.dense, masks[m]), got = masked_sum_exact(v.encoded, masks[m]);
     ASSERT_TRUE(want && got);
     EXPECT_EQ(got->provenance.path.rfind("cuda_sliced_", 0), 0u) << got->provenance.path;
     EXPECT_EQ(want->values, got->values) << "mask " << m;
     EXPECT_EQ(want->valid, got->valid);
-    const auto one = masked_sum(v.dense, masks[m]), alone = masked_sum(v.cuda, masks[m]);
+    const auto one = masked_sum(v.dense, masks[m]), alone = masked_sum(v.encoded, masks[m]);
     EXPECT_EQ(std::memcmp(one->values.data(), (*together)[m].values.data(), one->values.size() * 4), 0) << "mask " << m;
     EXPECT_EQ(std::memcmp(one->values.data(), alone->values.data(), one->values.size() * 4), 0) << "mask " << m;
   }
@@ -114,7 +47,7 @@ void compare_sums(const Twins& v) {
 
 void compare_moved_masks(const Twins& v) {  // each image may be made from the one before
   const Extent det = v.dense.shape().det;
-  auto session = prepare(v.cuda);
+  auto session = prepare(v.encoded);
   ASSERT_TRUE(session);
   for (int shift = 0; shift < 6; ++shift) {
     const auto mask = disk({0.4 * det.rows, 0.4 * det.cols + shift * shift}, 0.2 * det.cols + 1, det);
@@ -129,7 +62,7 @@ void compare_moments(const Twins& v) {
   std::vector<const Mask*> all{nullptr};
   for (const Mask& m : masks) all.push_back(&m);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto want = moment_sums(v.dense, all[i]), got = moment_sums(v.cuda, all[i]);
+    const auto want = moment_sums(v.dense, all[i]), got = moment_sums(v.encoded, all[i]);
     ASSERT_TRUE(want && got);
     EXPECT_EQ(want->total, got->total) << i;
     EXPECT_EQ(want->row, got->row) << i;
@@ -143,10 +76,10 @@ void compare_weighted(const Twins& v) {
   for (double& x : w) x = static_cast<double>(random()) / 4294967296.0 - 0.4;
   w[0] = 0;
   const auto weights = weights_from(w, v.dense.shape().det);
-  const auto want = weighted_sum(v.dense, *weights), got = weighted_sum(v.cuda, *weights);
+  const auto want = weighted_sum(v.dense, *weights), got = weighted_sum(v.encoded, *weights);
   ASSERT_TRUE(want && got);
   EXPECT_EQ(std::memcmp(want->values.data(), got->values.data(), want->values.size() * 4), 0);
-  const auto m_want = moment_sums_weighted(v.dense, *weights), m_got = moment_sums_weighted(v.cuda, *weights);
+  const auto m_want = moment_sums_weighted(v.dense, *weights), m_got = moment_sums_weighted(v.encoded, *weights);
   ASSERT_EQ(m_want.ok(), m_got.ok());
   if (!m_want) return;
   EXPECT_EQ(m_want->total, m_got->total);
@@ -155,9 +88,9 @@ void compare_weighted(const Twins& v) {
 }
 
 void compare_patterns(const Twins& v) {
-  EXPECT_EQ(sum_pattern(v.dense)->values, sum_pattern(v.cuda)->values);
-  EXPECT_EQ(mean_pattern(v.dense)->values, mean_pattern(v.cuda)->values);
-  EXPECT_EQ(bytes(*max_pattern(v.dense)), bytes(*max_pattern(v.cuda)));
+  EXPECT_EQ(sum_pattern(v.dense)->values, sum_pattern(v.encoded)->values);
+  EXPECT_EQ(mean_pattern(v.dense)->values, mean_pattern(v.encoded)->values);
+  EXPECT_EQ(bytes_of(*max_pattern(v.dense)), bytes_of(*max_pattern(v.encoded)));
   const Extent scan = v.dense.shape().scan;
   BitMask scattered(scan.count()), first(scan.count()), part(scan.count());
   first.set(0);
@@ -166,8 +99,8 @@ void compare_patterns(const Twins& v) {
     part.set(n, n == 0 || (n / scan.cols > scan.rows / 2 && n % scan.cols < scan.cols / 3 + 1));
   for (const BitMask& members : {scattered, first, part}) {
     const auto set = scan_set(members, scan);
-    EXPECT_EQ(region_sum(v.dense, *set)->values, region_sum(v.cuda, *set)->values);
-    EXPECT_EQ(bytes(*region_max(v.dense, *set)), bytes(*region_max(v.cuda, *set)));
+    EXPECT_EQ(region_sum(v.dense, *set)->values, region_sum(v.encoded, *set)->values);
+    EXPECT_EQ(bytes_of(*region_max(v.dense, *set)), bytes_of(*region_max(v.encoded, *set)));
   }
 }
 
@@ -175,11 +108,11 @@ void compare_frames(const Twins& v) {
   const Shape4& shape = v.dense.shape();
   for (const std::uint64_t n : {std::uint64_t{0}, shape.n_positions() / 2, shape.n_positions() - 1}) {
     const Position at{static_cast<std::uint32_t>(n / shape.scan.cols), static_cast<std::uint32_t>(n % shape.scan.cols)};
-    const auto want = frame(v.dense, at), got = frame(v.cuda, at);
+    const auto want = frame(v.dense, at), got = frame(v.encoded, at);
     ASSERT_EQ(want.ok(), got.ok());
-    EXPECT_TRUE(!want || bytes(*want) == bytes(*got)) << n;
+    EXPECT_TRUE(!want || bytes_of(*want) == bytes_of(*got)) << n;
   }
-  const auto want = frame_statistics(v.dense), got = frame_statistics(v.cuda);
+  const auto want = frame_statistics(v.dense), got = frame_statistics(v.encoded);
   ASSERT_TRUE(want && got);
   EXPECT_EQ(want->total, got->total);
   EXPECT_EQ(want->max, got->max);
@@ -193,17 +126,17 @@ void compare_frames(const Twins& v) {
   const Region scans[] = {whole(shape.scan), part(shape.scan), inner(shape.scan)};
   const Region dets[] = {whole(shape.det), part(shape.det), inner(shape.det)};
   for (int i = 0; i < 3; ++i) {
-    const auto dense = read(v.dense, scans[i], dets[i], o), cuda = read(v.cuda, scans[i], dets[i], o);
+    const auto dense = read(v.dense, scans[i], dets[i], o), cuda = read(v.encoded, scans[i], dets[i], o);
     ASSERT_TRUE(dense && cuda);
     EXPECT_EQ(cuda->provenance.path, "cuda_sliced_read");
-    EXPECT_TRUE(bytes(*dense) == bytes(*cuda)) << "region " << i;
+    EXPECT_TRUE(bytes_of(*dense) == bytes_of(*cuda)) << "region " << i;
   }
 }
 
 template <class T>
-void compare_all(const Row& row, const Device& device) {
+void compare_all(const VolumeCase& row, const Device& device) {
   SCOPED_TRACE(to_string(row.shape) + " " + std::string(dtype_name(dtype_of<T>())));
-  const auto v = make_volumes<T>(row, device);
+  const auto v = support::make_twins<T>(row, device);
   ASSERT_TRUE(v) << v.error().message;
   compare_sums(*v);
   compare_moved_masks(*v);
@@ -224,12 +157,12 @@ TYPED_TEST_SUITE(CudaSliced, Counts);
 TYPED_TEST(CudaSmallSliced, C80_EveryOperationEqualsTheDenseReference) {
   const auto device = open_device(Backend::cuda);
   if (!device) GTEST_SKIP() << "no CUDA device: " << list_cuda_devices().reason;
-  for (const Row& row : kSmall) compare_all<TypeParam>(row, *device);
+  for (const VolumeCase& row : kSmall) compare_all<TypeParam>(row, *device);
 }
 TYPED_TEST(CudaSliced, C80_EveryOperationEqualsTheDenseReference) {
   const auto device = open_device(Backend::cuda);
   if (!device) GTEST_SKIP() << "no CUDA device: " << list_cuda_devices().reason;
-  for (const Row& row : kLarge) compare_all<TypeParam>(row, *device);
+  for (const VolumeCase& row : kLarge) compare_all<TypeParam>(row, *device);
 }
 
 TEST(CudaSliced, SumsOfU32PassTwoToThe32) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <random>
@@ -13,17 +12,14 @@
 #include "quantem/detector/plan.h"
 #include "quantem/detector/slice_kernels.h"
 #include "quantem/resident/sliced_encode.h"
+#include "tests/support/volumes.h"
 
 namespace quantem {
 namespace {
 
-struct Row {
-  Shape4 shape;
-  std::uint32_t seed;
-  double mean;
-  bool bad_pixels, missing;
-};
-constexpr Row kRows[] = {
+using support::masks_of, support::Twins, support::VolumeCase;
+
+constexpr VolumeCase kRows[] = {
     {{{1, 1}, {1, 1}}, 1, 3, false, false},      {{{1, 7}, {7, 9}}, 2, 0.6, true, true},
     {{{1, 511}, {7, 9}}, 3, 0.6, false, true},   {{{27, 19}, {1, 1}}, 4, 900, false, false},
     {{{3, 5}, {96, 96}}, 5, 0.3, true, false},   {{{2, 3}, {193, 191}}, 6, 2, true, true},
@@ -32,70 +28,12 @@ constexpr Row kRows[] = {
     {{{20, 30}, {40, 24}}, 11, 30, true, false},
 };
 
-// Mostly small counts in a bright middle, some of any size.
 template <class T>
-std::vector<T> counts(const Row& row) {
-  std::mt19937 random(row.seed);
-  std::vector<T> out(row.shape.n_values());
-  for (T& v : out) {
-    const auto r = static_cast<std::uint32_t>(random());
-    const double u = static_cast<double>(random() >> 8) / 16777216.0;
-    v = static_cast<T>(r % 197 == 0 ? random() : static_cast<std::uint32_t>(-row.mean * std::log(1 - u)));
-    if constexpr (std::is_same_v<T, std::uint32_t>)
-      if (v == 0xFFFFFFFFu && r % 2) v = 1;
-  }
-  return out;
-}
-
-struct Twins {
-  Volume dense, sliced;
-};
-template <class T>
-Twins make_volumes(const Row& row) {
-  const std::vector<T> values = counts<T>(row);
-  const ArrayView view{
-      dtype_of<T>(), {row.shape.scan.rows, row.shape.scan.cols, row.shape.det.rows, row.shape.det.cols}, values.data()};
-  FromArrayOptions o;
-  std::mt19937 random(row.seed + 100);
-  if (row.bad_pixels) {
-    o.valid_pixels = BitMask(row.shape.frame_pixels(), true);
-    for (std::uint64_t p = 0; p < row.shape.frame_pixels(); ++p)
-      if (random() % 23 == 0 || p == 0) o.valid_pixels.set(p, false);
-  }
-  if (row.missing) {
-    o.valid_positions = BitMask(row.shape.n_positions(), true);
-    for (std::uint64_t n = 1; n < row.shape.n_positions(); ++n)
-      if (random() % 9 == 0) o.valid_positions.set(n, false);
-  }
-  const Device cpu = *open_device(Backend::cpu);
-  o.representation = Representation::dense;
-  const auto dense = from_array(cpu, view, o);
-  o.representation = Representation::encoded;
-  const auto sliced = from_array(cpu, view, o);
-  EXPECT_TRUE(dense && sliced);
-  return {*dense, *sliced};
-}
-
-template <class T>
-const Twins& volumes(const Row& row) {  // made once for all tests
+const Twins& volumes(const VolumeCase& row) {  // made once for all tests
   static std::map<std::uint32_t, Twins> made;
   const auto found = made.find(row.seed);
-  return found != made.end() ? found->second : made.emplace(row.seed, make_volumes<T>(row)).first->second;
-}
-
-std::vector<Mask> masks_of(Extent det) {
-  const Point c{0.45 * (det.rows - 1), 0.55 * (det.cols - 1)};
-  const double r = 0.3 * std::max(det.rows, det.cols) + 0.4;
-  std::vector<Mask> masks{*disk(c, r, det),
-                          *annulus(c, r, 1.7 * r, det),
-                          *annulus(c, r, std::numeric_limits<double>::infinity(), det),
-                          *half_plane(c, 20, det),
-                          all_pixels(det),
-                          *disk({-9999, 0}, 1, det)};
-  Mask noise{det, BitMask(det.count()), {}};
-  for (std::uint64_t p = 0; p < det.count(); ++p) noise.bits.set(p, p * 2654435761u >> 9 & 1);
-  masks.push_back(noise);
-  return masks;
+  if (found != made.end()) return found->second;
+  return made.emplace(row.seed, *support::make_twins<T>(row, *open_device(Backend::cpu))).first->second;
 }
 
 template <class T>
@@ -104,13 +42,13 @@ using Counts = testing::Types<std::uint8_t, std::uint16_t, std::uint32_t>;
 TYPED_TEST_SUITE(Sliced, Counts);
 
 TYPED_TEST(Sliced, G17_C43_C46_MaskedSumsEqualDense) {
-  for (const Row& row : kRows) {
+  for (const VolumeCase& row : kRows) {
     const Twins& v = volumes<TypeParam>(row);
     const std::vector<Mask> masks = masks_of(row.shape.det);
-    const auto together = masked_sums(v.sliced, masks);
+    const auto together = masked_sums(v.encoded, masks);
     ASSERT_TRUE(together);
     for (std::size_t m = 0; m < masks.size(); ++m) {
-      const auto want = masked_sum_exact(v.dense, masks[m]), got = masked_sum_exact(v.sliced, masks[m]);
+      const auto want = masked_sum_exact(v.dense, masks[m]), got = masked_sum_exact(v.encoded, masks[m]);
       ASSERT_TRUE(want && got);
       EXPECT_EQ(got->provenance.path, "cpu_sliced_masked_sum");
       EXPECT_EQ(want->values, got->values) << "mask " << m << " of " << to_string(row.shape);
@@ -122,34 +60,34 @@ TYPED_TEST(Sliced, G17_C43_C46_MaskedSumsEqualDense) {
 }
 
 TYPED_TEST(Sliced, C53_MomentsEqualDense) {
-  for (const Row& row : kRows) {
+  for (const VolumeCase& row : kRows) {
     const Twins& v = volumes<TypeParam>(row);
     const std::vector<Mask> masks = masks_of(row.shape.det);
     std::vector<const Mask*> all{nullptr};
     for (const Mask& m : masks) all.push_back(&m);
     for (const Mask* m : all) {
-      const auto want = moment_sums(v.dense, m), got = moment_sums(v.sliced, m);
+      const auto want = moment_sums(v.dense, m), got = moment_sums(v.encoded, m);
       ASSERT_TRUE(want && got);
       EXPECT_EQ(want->total, got->total) << to_string(row.shape);
       EXPECT_EQ(want->row, got->row) << to_string(row.shape);
       EXPECT_EQ(want->col, got->col) << to_string(row.shape);
     }
-    EXPECT_EQ(moment_sums(v.sliced)->path, "cpu_sliced_stored_moments");
+    EXPECT_EQ(moment_sums(v.encoded)->path, "cpu_sliced_stored_moments");
   }
 }
 
 TYPED_TEST(Sliced, C38_WeightedSumsEqualDense) {
-  for (const Row& row : kRows) {
+  for (const VolumeCase& row : kRows) {
     const Twins& v = volumes<TypeParam>(row);
     std::mt19937 random(row.seed);
     std::vector<double> w(row.shape.frame_pixels());
     for (double& x : w) x = static_cast<double>(random()) / 4294967296.0 - 0.4;
     w[0] = 0;
     const auto weights = weights_from(w, row.shape.det);
-    const auto want = weighted_sum(v.dense, *weights), got = weighted_sum(v.sliced, *weights);
+    const auto want = weighted_sum(v.dense, *weights), got = weighted_sum(v.encoded, *weights);
     ASSERT_TRUE(want && got);
     EXPECT_EQ(std::memcmp(want->values.data(), got->values.data(), want->values.size() * 4), 0) << to_string(row.shape);
-    const auto m_want = moment_sums_weighted(v.dense, *weights), m_got = moment_sums_weighted(v.sliced, *weights);
+    const auto m_want = moment_sums_weighted(v.dense, *weights), m_got = moment_sums_weighted(v.encoded, *weights);
     if (!m_want) {
       EXPECT_EQ(m_got.error().code, m_want.error().code);
       continue;
@@ -160,37 +98,35 @@ TYPED_TEST(Sliced, C38_WeightedSumsEqualDense) {
 }
 
 TYPED_TEST(Sliced, C49_C51_PatternsEqualDense) {
-  for (const Row& row : kRows) {
+  for (const VolumeCase& row : kRows) {
     const Twins& v = volumes<TypeParam>(row);
-    EXPECT_EQ(sum_pattern(v.dense)->values, sum_pattern(v.sliced)->values);
-    EXPECT_EQ(mean_pattern(v.dense)->values, mean_pattern(v.sliced)->values);
-    const auto bytes = [](const HostArray& a) {
-      return std::vector<std::uint8_t>(a.as<std::uint8_t>().begin(), a.as<std::uint8_t>().end());
-    };
-    EXPECT_EQ(bytes(*max_pattern(v.dense)), bytes(*max_pattern(v.sliced)));
+    EXPECT_EQ(sum_pattern(v.dense)->values, sum_pattern(v.encoded)->values);
+    EXPECT_EQ(mean_pattern(v.dense)->values, mean_pattern(v.encoded)->values);
+    EXPECT_EQ(support::bytes_of(*max_pattern(v.dense)), support::bytes_of(*max_pattern(v.encoded)));
     BitMask members(row.shape.n_positions());
     for (std::uint64_t n = 0; n < members.count(); ++n) members.set(n, n == 0 || (n * 40503 >> 3 & 1));
     const auto set = scan_set(members, row.shape.scan);
-    EXPECT_EQ(region_sum(v.dense, *set)->values, region_sum(v.sliced, *set)->values) << to_string(row.shape);
-    EXPECT_EQ(region_mean(v.dense, *set)->valid, region_mean(v.sliced, *set)->valid);
-    EXPECT_EQ(bytes(*region_max(v.dense, *set)), bytes(*region_max(v.sliced, *set))) << to_string(row.shape);
+    EXPECT_EQ(region_sum(v.dense, *set)->values, region_sum(v.encoded, *set)->values) << to_string(row.shape);
+    EXPECT_EQ(region_mean(v.dense, *set)->valid, region_mean(v.encoded, *set)->valid);
+    EXPECT_EQ(support::bytes_of(*region_max(v.dense, *set)), support::bytes_of(*region_max(v.encoded, *set)))
+        << to_string(row.shape);
   }
 }
 
 TYPED_TEST(Sliced, C50_C52_FramesAndStatisticsEqualDense) {
-  for (const Row& row : kRows) {
+  for (const VolumeCase& row : kRows) {
     const Twins& v = volumes<TypeParam>(row);
     for (const std::uint64_t n : {std::uint64_t{0}, row.shape.n_positions() / 2, row.shape.n_positions() - 1}) {
       const Position at{static_cast<std::uint32_t>(n / row.shape.scan.cols),
                         static_cast<std::uint32_t>(n % row.shape.scan.cols)};
-      const auto want = frame(v.dense, at), got = frame(v.sliced, at);
+      const auto want = frame(v.dense, at), got = frame(v.encoded, at);
       ASSERT_EQ(want.ok(), got.ok());
       if (!want) continue;
       ASSERT_EQ(want->buffer.n_bytes(), got->buffer.n_bytes());
       EXPECT_EQ(std::memcmp(want->buffer.data(), got->buffer.data(), want->buffer.n_bytes()), 0)
           << to_string(row.shape);
     }
-    const auto want = frame_statistics(v.dense), got = frame_statistics(v.sliced);
+    const auto want = frame_statistics(v.dense), got = frame_statistics(v.encoded);
     EXPECT_EQ(want->total, got->total);
     EXPECT_EQ(want->max, got->max);
     EXPECT_EQ(want->argmax, got->argmax) << to_string(row.shape);
@@ -223,7 +159,7 @@ TEST(Sliced, C13_SaturationOfTheFile) {
     }
     return Twins{made[0], made[1]};
   }();
-  const auto dense = frame_statistics(v.dense), sliced = frame_statistics(v.sliced);
+  const auto dense = frame_statistics(v.dense), sliced = frame_statistics(v.encoded);
   std::vector<std::uint32_t> want(3);
   for (std::uint32_t i = 0; i < counts.size(); ++i) want[i / 64] += counts[i] >= 9;
   EXPECT_EQ(dense->n_saturated, want);
@@ -231,7 +167,7 @@ TEST(Sliced, C13_SaturationOfTheFile) {
 }
 
 TEST(Sliced, EverySimdTargetGivesTheSameIntegers) {
-  const Row& row = kRows[5];
+  const VolumeCase& row = kRows[5];
   const Twins& v = volumes<std::uint16_t>(row);
   const std::vector<Mask> masks = masks_of(row.shape.det);
   std::size_t n_targets = 0;
@@ -240,11 +176,12 @@ TEST(Sliced, EverySimdTargetGivesTheSameIntegers) {
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     ++n_targets;
     for (const Mask& m : masks) {
-      EXPECT_EQ(masked_sum_exact(v.dense, m)->values, masked_sum_exact(v.sliced, m)->values) << hwy::TargetName(target);
-      EXPECT_EQ(moment_sums(v.dense, &m)->row, moment_sums(v.sliced, &m)->row) << hwy::TargetName(target);
-      EXPECT_EQ(moment_sums(v.dense, &m)->col, moment_sums(v.sliced, &m)->col) << hwy::TargetName(target);
+      EXPECT_EQ(masked_sum_exact(v.dense, m)->values, masked_sum_exact(v.encoded, m)->values)
+          << hwy::TargetName(target);
+      EXPECT_EQ(moment_sums(v.dense, &m)->row, moment_sums(v.encoded, &m)->row) << hwy::TargetName(target);
+      EXPECT_EQ(moment_sums(v.dense, &m)->col, moment_sums(v.encoded, &m)->col) << hwy::TargetName(target);
     }
-    EXPECT_EQ(sum_pattern(v.dense)->values, sum_pattern(v.sliced)->values) << hwy::TargetName(target);
+    EXPECT_EQ(sum_pattern(v.dense)->values, sum_pattern(v.encoded)->values) << hwy::TargetName(target);
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());

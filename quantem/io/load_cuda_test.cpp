@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -11,18 +10,13 @@
 #include "quantem/io/load.h"
 #include "quantem/io/save.h"
 #include "quantem/resident/sliced_device.h"
+#include "tests/support/same_streams.h"
+#include "tests/support/splitmix64.h"
 
 namespace quantem {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
 
 struct Source {
   Shape4 shape;
@@ -34,7 +28,7 @@ struct Source {
 template <class T>
 T count_of(const Source& s, std::uint64_t n, std::uint64_t p) {
   if (!s.mask.empty() && s.mask[p]) return std::numeric_limits<T>::max();  // as a detector writes bad pixels
-  const std::uint64_t x = mix(n * 1000003 + p);
+  const std::uint64_t x = support::splitmix64(n * 1000003 + p);
   if constexpr (sizeof(T) == 4)
     if (s.markers && x % 5000 == 1) return 0xffffffffu;
   if (x >> 52 == 0) return static_cast<T>((x >> 8) % std::numeric_limits<T>::max());
@@ -107,24 +101,8 @@ class CudaSmallLoad : public ::testing::Test {
     EXPECT_EQ(want->provenance().warnings, got->provenance().warnings);
     const auto host = download_sliced(*context_, *got->sliced_device());
     EXPECT_TRUE(host);
-    expect_same(*want->sliced(), *host);
+    support::expect_same_streams(*want->sliced(), *host);
     return got->provenance().path;
-  }
-
-  static void expect_same(const SlicedStorage& want, const SlicedStorage& got) {
-    ASSERT_EQ(want.n_blocks(), got.n_blocks());
-    const std::uint32_t n = want.layout.n_streams;
-    for (std::uint64_t b = 0; b < want.n_blocks(); ++b) {
-      const SlicedBlock &w = want.blocks[b], &g = got.blocks[b];
-      for (std::uint32_t s = 0; s < n; ++s) {
-        ASSERT_EQ(w.entry[s], g.entry[s]) << "block " << b << " stream " << s;
-        ASSERT_EQ(std::memcmp(w.stream_planes(s), g.stream_planes(s), w.width(s) * std::size_t{kPlaneBytes}), 0)
-            << "block " << b << " stream " << s;
-      }
-      const auto listed = w.list_stop(n - 1) - w.lists;
-      ASSERT_EQ(listed, g.list_stop(n - 1) - g.lists) << "block " << b;
-      ASSERT_EQ(std::memcmp(w.lists, g.lists, 2 * static_cast<std::size_t>(listed)), 0) << "block " << b;
-    }
   }
 
   std::optional<Device> cuda_, cpu_;
@@ -202,9 +180,9 @@ TEST_F(CudaSmallLoad, L21_DamagedChunks) {
   {
     std::fstream file(container->files[part.file], std::ios::in | std::ios::out | std::ios::binary);
     for (std::uint64_t k = 0; k < part.chunks.size(); k += 2) {
-      const std::uint64_t at = part.chunks[k].offset + mix(k) % part.chunks[k].bytes;
+      const std::uint64_t at = part.chunks[k].offset + support::splitmix64(k) % part.chunks[k].bytes;
       file.seekg(static_cast<std::streamoff>(at));
-      const char byte = static_cast<char>(file.get() ^ (1 << mix(k + 7) % 8));
+      const char byte = static_cast<char>(file.get() ^ (1 << support::splitmix64(k + 7) % 8));
       file.seekp(static_cast<std::streamoff>(at));
       file.put(byte);
     }

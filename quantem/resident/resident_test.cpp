@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <random>
 
 #include "quantem/resident/sliced_encode.h"
 #include "quantem/resident/volume.h"
+#include "tests/support/random_counts.h"
 
 namespace quantem {
 namespace {
@@ -18,21 +18,6 @@ Device cpu() {
 std::vector<std::uint64_t> stream_values(const SlicedBlock& block, std::uint32_t stream) {
   std::vector<std::uint64_t> out(kBlockPositions);
   decode_stream(block, stream, std::span<std::uint64_t, kBlockPositions>(out));
-  return out;
-}
-
-// Mostly small counts, some large: planes and lists both occur.
-template <class T>
-std::vector<T> counts(std::uint64_t n, std::uint32_t seed, double mean = 0.6) {
-  std::mt19937 random(seed);
-  std::vector<T> out(n);
-  for (T& v : out) {
-    const auto r = static_cast<std::uint32_t>(random());
-    const double u = static_cast<double>(random() >> 8) / 16777216.0;
-    v = static_cast<T>(r % 97 == 0 ? random() : static_cast<std::uint32_t>(-mean * std::log(1 - u)));
-    if constexpr (std::is_same_v<T, std::uint32_t>)
-      if (v == 0xFFFFFFFFu) v = 1;
-  }
   return out;
 }
 
@@ -110,7 +95,7 @@ TYPED_TEST(Encode, StreamsAreCountsTileSumsAndMoments) {
   for (const Extent det : dets)
     for (const std::uint32_t n : positions) {
       const SlicedLayout l(det);
-      const auto values = counts<T>(std::uint64_t{n} * l.n_pixels, n + det.cols, 3);
+      const auto values = support::random_counts<T>(std::uint64_t{n} * l.n_pixels, n + det.cols, 3, 97);
       const auto block = encode_block<T>(l, values, n, writer);
       ASSERT_TRUE(block);
       const auto at = [&](std::uint32_t i, std::uint32_t r, std::uint32_t c) -> std::uint64_t {
@@ -148,7 +133,7 @@ TYPED_TEST(Encode, C22_ReadReturnsTheCounts) {
   const Shape4 shapes[] = {
       {{1, 1}, {1, 1}}, {{1, 7}, {7, 9}}, {{7, 73}, {13, 11}}, {{27, 19}, {1, 64}}, {{3, 5}, {193, 191}}};
   for (const Shape4& shape : shapes) {
-    const auto values = counts<T>(shape.n_values(), 11);
+    const auto values = support::random_counts<T>(shape.n_values(), 11, 0.6, 97);
     const ArrayView view{
         dtype_of<T>(), {shape.scan.rows, shape.scan.cols, shape.det.rows, shape.det.cols}, values.data()};
     for (const Representation r : {Representation::dense, Representation::encoded}) {

@@ -2,22 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <limits>
 
 #include "quantem/resident/sliced_device.h"
 #include "quantem/resident/sliced_device_encode.h"
 #include "quantem/resident/sliced_encode.h"
+#include "tests/support/same_streams.h"
+#include "tests/support/splitmix64.h"
 
 namespace quantem {
 namespace {
-
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
 
 class Cuda : public ::testing::Test {
  protected:
@@ -38,29 +32,13 @@ template <class T>
 std::vector<T> counts_of(Extent det, std::uint64_t n, std::uint64_t seed) {
   std::vector<T> v(det.count() * n);
   for (std::uint64_t i = 0; i < v.size(); ++i) {
-    const std::uint64_t x = mix(seed * 977 + i), p = i % det.count();
+    const std::uint64_t x = support::splitmix64(seed * 977 + i), p = i % det.count();
     v[i] = static_cast<T>(x % (p % 7 == 0 ? 19 : 3));
     if (x >> 52 == 0) v[i] = static_cast<T>(x >> 8);
     if (p % 97 == 5) v[i] = 0;
     if (p % 211 == 17) v[i] = static_cast<T>(std::numeric_limits<T>::max() - (x & 1));
   }
   return v;
-}
-
-void expect_same(const SlicedStorage& want, const SlicedStorage& got) {
-  ASSERT_EQ(want.n_blocks(), got.n_blocks());
-  const std::uint32_t n = want.layout.n_streams;
-  for (std::uint64_t b = 0; b < want.n_blocks(); ++b) {
-    const SlicedBlock &w = want.blocks[b], &g = got.blocks[b];
-    for (std::uint32_t s = 0; s < n; ++s) {
-      ASSERT_EQ(w.entry[s], g.entry[s]) << "block " << b << " stream " << s;
-      ASSERT_EQ(w.list_stop(s) - w.lists, g.list_stop(s) - g.lists) << "block " << b << " stream " << s;
-      ASSERT_EQ(std::memcmp(w.stream_planes(s), g.stream_planes(s), w.width(s) * std::size_t{kPlaneBytes}), 0)
-          << "planes of block " << b << " stream " << s;
-    }
-    ASSERT_EQ(std::memcmp(w.lists, g.lists, 2 * static_cast<std::size_t>(w.list_stop(n - 1) - w.lists)), 0)
-        << "lists of block " << b;
-  }
 }
 
 template <class T>
@@ -130,13 +108,13 @@ void encode_and_compare(CudaContext& context, Extent det, std::uint64_t n, std::
   EXPECT_EQ(audit.max_pixel, expected.max_pixel);
   const auto want = encode_sliced<T>(det, values, n);
   ASSERT_TRUE(want);
-  expect_same(*want, *got);
+  support::expect_same_streams(*want, *got);
 
   auto moved = upload_sliced(context, *want);
   ASSERT_TRUE(moved) << moved.error().message;
   auto back = download_sliced(context, **moved);
   ASSERT_TRUE(back);
-  expect_same(*want, *back);
+  support::expect_same_streams(*want, *back);
   EXPECT_EQ((*moved)->mean_planes, (*volume)->mean_planes);
 }
 
