@@ -86,9 +86,10 @@ int run(const std::string& word) {
   const auto cpu = open_device(Backend::cpu);
   const auto cuda = open_device(Backend::cuda);
   if (!cpu) return 1;
+  std::uint64_t seed = 0;  // by place in the table: a row has the same counts whatever else runs, and whatever fails
   for (const Shape& shape : shapes())
     for (const Dtype dtype : dtypes()) {
-      const Truth truth = make_truth(shape.shape, dtype, 1 + tally.passed);
+      const Truth truth = make_truth(shape.shape, dtype, ++seed);
       for (const Operation& op : operations()) {
         const std::string name = fmt::format("{} {} {}", op.name, to_string(shape.shape), dtype_name(dtype));
         if (name.find(word) == std::string::npos) continue;

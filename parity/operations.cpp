@@ -346,7 +346,7 @@ Result<Outcome> run_frame_statistics(const Volume& v, const Truth& t) {
     largest[n] = t.valid_positions[n] ? static_cast<std::uint64_t>(s.max[n]) : 0;
     if (!t.valid_positions[n]) where[n] = nonzero[n] = s.total[n] = 0;  // no value: whatever stands there
   }
-  return Outcome{{std::move(s.total), largest, where, nonzero}, ""};
+  return Outcome{{std::move(s.total), largest, where, nonzero}, s.path};
 }
 
 // --- what a column must do -------------------------------------------------------------------------------------------------

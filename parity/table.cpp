@@ -1,17 +1,12 @@
 #include "parity/table.h"
 
 #include <cmath>
-#include <cstring>
+#include <limits>
+
+#include "tests/support/splitmix64.h"
 
 namespace quantem::parity {
 namespace {
-
-std::uint64_t mix(std::uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
 
 // One count: usually 0 to 3, at times any value of the dtype, brighter in the middle of the detector. Never the u32 marker.
 template <class T>
@@ -60,7 +55,8 @@ Truth make_truth(const Shape4& shape, Dtype dtype, std::uint64_t seed) {
       const std::uint64_t p = i % frame;
       const double r = static_cast<double>(p / shape.det.cols) - 0.45 * shape.det.rows;
       const double c = static_cast<double>(p % shape.det.cols) - 0.5 * shape.det.cols;
-      counts[i] = make_count<T>(mix(seed * 0x100000001b3u + i), r * r + c * c < 0.04 * static_cast<double>(frame));
+      counts[i] = make_count<T>(support::splitmix64(seed * 0x100000001b3u + i),
+                                r * r + c * c < 0.04 * static_cast<double>(frame));
       if (i / frame == 2 && shape.n_positions() > 4) counts[i] = 0;  // a frame without counts
       if (t.valid_pixels[p] && t.valid_positions[i / frame]) t.values[i] = static_cast<double>(counts[i]);
     }
