@@ -1,4 +1,4 @@
-// Compiled instead of bslz4_cuda.cu where there is no CUDA compiler.
+// Compiled instead of bslz4_*.cu where there is no CUDA compiler.
 
 #include "quantem/io/bslz4_cuda.h"
 

@@ -1,4 +1,4 @@
-// Compiled instead of sliced_encode_cuda.cu where there is no CUDA compiler.
+// Compiled instead of sliced_encode_cuda.cu and its kernels where there is no CUDA compiler.
 
 #include "quantem/resident/sliced_device_encode.h"
 
