@@ -203,7 +203,7 @@ TEST(Storage, L21_EveryLengthIsAClaim) {
       return raw;
     };
   };
-  const auto tail = [](std::initializer_list<int> bytes) {
+  const auto tail = [](std::vector<int> bytes) {
     return [=](Bytes raw) {
       raw.resize(12);
       put_be(raw, 8, 4);

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 
-
 # g++ 13 turns stack-use-after-return on, and its fake stack does not keep the alignment of 32- and 64-byte vectors (GCC bug 110027).
 ENVIRONMENT = {"ASAN_OPTIONS": "detect_stack_use_after_return=0", **os.environ}
 

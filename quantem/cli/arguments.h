@@ -80,8 +80,8 @@ struct DpcVerbArguments {
 
 struct SimulateArguments {
   std::string out, scan = "64x64", detector = "96x96", dtype = "uint16", voltage_kV = "300", semiangle_mrad = "20",
-                   scan_step_A = "0.25", det_mrad, center, phase_max = "1", c10_nm = "0", c12_nm = "0",
-                   phi12_deg = "0", c21_nm = "0", phi21_deg = "0", rotation_deg = "0", dose = "1000", seed = "1";
+                   scan_step_A = "0.25", det_mrad, center, phase_max = "1", c10_nm = "0", c12_nm = "0", phi12_deg = "0",
+                   c21_nm = "0", phi21_deg = "0", rotation_deg = "0", dose = "1000", seed = "1";
   bool transpose = false, overwrite = false;
 };
 
