@@ -34,32 +34,41 @@ std::uint64_t n_parts(const SlicedLayout& layout) {
   return (layout.n_pixels + kStreamsPerPart - 1) / kStreamsPerPart;
 }
 
-// The largest value of a stream over the positions of `in` (not empty): candidates are thinned out from the highest bit down.
-std::uint64_t largest_value(const SlicedBlock& block, std::uint32_t stream, const std::uint64_t* in) {
-  std::uint64_t candidates[kWordsPerPlane], value = 0;
+// The larger of `known` and a stream's largest value over the positions of `in` (not empty): candidates are thinned out from the highest bit
+// down, until what the lower bits could still add does not exceed `known`.
+std::uint64_t larger_value(const SlicedBlock& block, std::uint32_t stream, const std::uint64_t* in,
+                           std::uint64_t known) {
+  // Pixels have at most 32 planes: those below the width are stored, all others listed, ordered by plane.
+  std::uint32_t k = block.width(stream);
+  const std::uint16_t *first = block.list_begin(stream), *e = block.list_stop(stream);
+  std::uint64_t candidates[kWordsPerPlane], left[kWordsPerPlane], value = 0;
   std::memcpy(candidates, in, sizeof candidates);
-  const auto thin = [&](const std::uint64_t* plane, std::uint32_t k) {
-    std::uint64_t left[kWordsPerPlane], any = 0;
-    for (std::uint32_t i = 0; i < kWordsPerPlane; ++i) any |= left[i] = candidates[i] & plane[i];
-    if (!any) return;
-    std::memcpy(candidates, left, sizeof left);
-    value |= std::uint64_t{1} << k;
-  };
-  // Planes above 31 are stored, those between the width and 31 are listed, ordered by plane.
-  const std::uint32_t width = block.width(stream);
-  const auto* planes = reinterpret_cast<const std::uint64_t*>(block.stream_planes(stream));
-  const std::uint16_t* first = block.list_begin(stream);
-  for (const std::uint16_t* e = block.list_stop(stream); e > first;) {
-    const std::uint32_t k = listed_plane(e[-1]);
-    std::uint64_t plane[kWordsPerPlane] = {};
-    for (; e > first && listed_plane(e[-1]) == k; --e) {
+  const auto hopeless = [&](std::uint32_t n_bits) { return (value | ((std::uint64_t{1} << n_bits) - 1)) <= known; };
+  while (e > first) {
+    const std::uint32_t plane = listed_plane(e[-1]);
+    if (hopeless(plane + 1)) return known;
+    std::uint64_t any = 0;
+    std::memset(left, 0, sizeof left);
+    for (; e > first && listed_plane(e[-1]) == plane; --e) {
       const std::uint32_t at = listed_position(e[-1]);
-      plane[at / 64] |= std::uint64_t{1} << (at % 64);
+      const std::uint64_t bit = candidates[at / 64] & std::uint64_t{1} << (at % 64);
+      left[at / 64] |= bit, any |= bit;
     }
-    thin(plane, k);
+    if (!any) continue;
+    std::memcpy(candidates, left, sizeof left);
+    value |= std::uint64_t{1} << plane;
   }
-  for (std::uint32_t k = width; k-- > 0;) thin(planes + k * kWordsPerPlane, k);
-  return value;
+  const auto* planes = reinterpret_cast<const std::uint64_t*>(block.stream_planes(stream));
+  for (; k > 0; --k) {
+    if (hopeless(k)) return known;
+    const std::uint64_t* plane = planes + (k - 1) * kWordsPerPlane;
+    std::uint64_t any = 0;
+    for (std::uint32_t i = 0; i < kWordsPerPlane; ++i) any |= left[i] = candidates[i] & plane[i];
+    if (!any) continue;
+    std::memcpy(candidates, left, sizeof left);
+    value |= std::uint64_t{1} << (k - 1);
+  }
+  return std::max(value, known);
 }
 
 }  // namespace
@@ -94,7 +103,7 @@ DetectorOps::Path pattern_max_sliced(const Volume& volume, const BitMask& positi
     for (std::uint64_t b = 0; b < storage.n_blocks(); ++b) {
       if (planes.none_in(b)) continue;
       for (std::uint32_t s = first; s < stop; ++s)
-        largest[s - first] = std::max(largest[s - first], largest_value(storage.blocks[b], s, planes.of(b)));
+        largest[s - first] = larger_value(storage.blocks[b], s, planes.of(b), largest[s - first]);
     }
     // Little endian: the low bytes of the value are the working dtype's.
     for (std::uint32_t s = first; s < stop; ++s)

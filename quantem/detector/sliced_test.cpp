@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -133,6 +134,35 @@ TYPED_TEST(Sliced, C50_C52_FramesAndStatisticsEqualDense) {
     EXPECT_EQ(want->n_nonzero, got->n_nonzero);
     EXPECT_EQ(want->n_saturated, got->n_saturated);
     EXPECT_EQ(want->total_mean, got->total_mean);
+  }
+}
+
+TEST(Sliced, C52_StatisticsOfEqualAndOfNarrowCounts) {
+  // 600 frames of 9x7. Frame n holds n % 4 everywhere, so that every pixel has the same width and the first valid one the largest count; each
+  // fifth frame has one far larger count, in a pixel that moves; each seventh has its only count in the last pixel, the narrowest of all.
+  constexpr std::uint32_t kFrames = 600, kPixels = 63;
+  std::vector<std::uint16_t> counts(kFrames * kPixels);
+  for (std::uint32_t n = 0; n < kFrames; ++n) {
+    const auto frame = counts.begin() + n * kPixels;
+    std::fill_n(frame, kPixels - 1, static_cast<std::uint16_t>(n % 7 == 0 ? 0 : n % 4));
+    frame[kPixels - 1] = 1;
+    if (n % 5 == 0) frame[n % kPixels] = static_cast<std::uint16_t>(1000 + n);
+  }
+  FromArrayOptions o;
+  o.representation = Representation::encoded;
+  o.valid_pixels = BitMask(kPixels, true);
+  o.valid_pixels.set(0, false);
+  const auto v = from_array(*open_device(Backend::cpu), {Dtype::u16, {20, 30, 9, 7}, counts.data()}, o);
+  ASSERT_TRUE(v);
+  const auto got = frame_statistics(*v);
+  ASSERT_TRUE(got);
+  for (std::uint32_t n = 0; n < kFrames; ++n) {
+    const std::span<const std::uint16_t> frame(counts.data() + n * kPixels + 1, kPixels - 1);
+    const auto largest = std::max_element(frame.begin(), frame.end());
+    ASSERT_EQ(got->max[n], *largest) << n;
+    ASSERT_EQ(got->argmax[n], 1 + (largest - frame.begin())) << n;
+    ASSERT_EQ(got->n_nonzero[n], frame.size() - static_cast<std::size_t>(std::count(frame.begin(), frame.end(), 0)))
+        << n;
   }
 }
 
