@@ -32,8 +32,9 @@ void collect(const Object& group, int depth, int& left, json& into) {
   if (depth > 8) return;
   for (const hdf5::Link& link : hdf5::list_links(group, 2000)) {
     if (link.kind != hdf5::LinkKind::hard || --left < 0) continue;
-    Object member{group.file, group.path + "/" + link.name,
-                  hdf5::Id(H5Oopen(group.id.get(), link.name.c_str(), H5P_DEFAULT), H5Oclose)};
+    auto opened = hdf5::open_member(group, link.name);
+    if (!opened) continue;
+    const Object& member = *opened;
     if (member.is_group()) {
       collect(member, depth + 1, left, into);
     } else if (member.is_dataset()) {

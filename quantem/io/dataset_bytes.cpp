@@ -53,8 +53,9 @@ void collect(const Object& group, std::size_t limit, int depth, std::set<std::ui
   for (const hdf5::Link& link : hdf5::list_links(group, limit)) {
     if (found.size() >= limit || seen.size() > 8 * limit) return;
     if (link.kind != hdf5::LinkKind::hard) continue;
-    Object member{group.file, (group.path == "/" ? "" : group.path) + "/" + link.name,
-                  hdf5::Id(H5Oopen(group.id.get(), link.name.c_str(), H5P_DEFAULT), H5Oclose)};
+    auto opened = hdf5::open_member(group, link.name);
+    if (!opened) continue;
+    const Object& member = *opened;
     if (member.is_dataset()) found.push_back(member.path);
     H5O_info_t info;
     if (member.is_group() && H5Oget_info2(member.id.get(), &info, H5O_INFO_BASIC) >= 0 && seen.insert(info.addr).second)

@@ -6,16 +6,18 @@
 
 #include <algorithm>
 
+#include "quantem/io/hdf5_header.h"
+
 namespace quantem::hdf5 {
 namespace {
 
 constexpr int kMaxDepth = 16;
-constexpr std::size_t kMaxHeaderBlocks = 64;
-constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{1} << 20;
 
 Error damaged(const char* what) {
   return Error(Code::corrupt_data, std::string("chunk index is damaged: ") + what);
 }
+
+}  // namespace
 
 std::optional<LayoutMessage> parse_layout(std::span<const unsigned char> message, std::uint64_t address) {
   Cursor c(message);
@@ -53,37 +55,14 @@ std::optional<LayoutMessage> parse_layout(std::span<const unsigned char> message
     if (m.index == IndexKind::extensible_array) c.skip(5);
     if (m.index == IndexKind::btree_v2) c.skip(6);
     m.address = c.take(8);
+  } else if (kind == 3) {
+    m.address = c.take(8);  // of the global heap that lists the sources, and the object there
+    m.bytes = c.take(4);
   }
   return c.ok() ? std::optional(std::move(m)) : std::nullopt;
 }
 
-struct HeaderBlock {
-  std::uint64_t address, bytes;
-};
-
-// Messages of one block of a version-1 header (8-byte message heads) or a version-2 header (4 or 6 bytes).
-std::optional<LayoutMessage> scan_block(const RawFile& file, HeaderBlock block, int version, bool ordered,
-                                        std::vector<HeaderBlock>& more) {
-  if (block.bytes > kMaxHeaderBytes) return std::nullopt;
-  std::vector<unsigned char> bytes(block.bytes);
-  if (!file.read(block.address, bytes)) return std::nullopt;
-  Cursor c(bytes);
-  const std::size_t head = version == 1 ? 8 : ordered ? 6 : 4;
-  while (c.left() >= head) {
-    const std::uint64_t type = c.take(version == 1 ? 2 : 1), n = c.take(2);
-    c.skip(head - (version == 1 ? 4 : 3));
-    if (n > c.left()) return std::nullopt;
-    const std::span<const unsigned char> message(bytes.data() + c.at(), n);
-    if (type == 8) return parse_layout(message, block.address + c.at());
-    if (type == 16 && n >= 16) {
-      Cursor link(message);
-      const std::uint64_t address = link.take(8), length = link.take(8);
-      more.push_back({address, length});
-    }
-    c.skip(n);
-  }
-  return std::nullopt;
-}
+namespace {
 
 // Version-1 B-tree over the chunks of one dataset.
 class BtreeV1 {
@@ -171,40 +150,13 @@ bool RawFile::read(std::uint64_t address, std::span<unsigned char> out) const {
 }
 
 std::optional<LayoutMessage> read_layout(const RawFile& file, std::uint64_t header_address) {
-  unsigned char head[64] = {};
-  const std::uint64_t available = file.inside(header_address, 64) ? 64 : file.inside(header_address, 16) ? 16 : 0;
-  if (available == 0 || !file.read(header_address, std::span(head).first(available))) return std::nullopt;
-  Cursor c(std::span<const unsigned char>(head, available));
-  std::vector<HeaderBlock> blocks;
-  int version = 1;
-  bool ordered = false;
-  if (c.matches("OHDR")) {
-    version = 2;
-    if (c.take(1) != 2) return std::nullopt;
-    const std::uint64_t flags = c.take(1);
-    ordered = flags & 4;
-    if (flags & 0x20) c.skip(16);
-    if (flags & 0x10) c.skip(4);
-    const std::uint64_t bytes = c.take(std::size_t{1} << (flags & 3));
-    if (!c.ok()) return std::nullopt;
-    blocks.push_back({header_address + c.at(), bytes});
-  } else {
-    Cursor v1(std::span<const unsigned char>(head, available));
-    if (v1.take(1) != 1) return std::nullopt;
-    v1.skip(7);
-    blocks.push_back({header_address + 16, v1.take(4)});
-  }
-  for (std::size_t i = 0; i < blocks.size() && i < kMaxHeaderBlocks; ++i) {
-    std::vector<HeaderBlock> more;
-    HeaderBlock block = blocks[i];
-    if (i > 0 && version == 2) {  // "OCHK" in front, a checksum behind
-      if (block.bytes < 8) return std::nullopt;
-      block = {block.address + 4, block.bytes - 8};
-    }
-    if (auto layout = scan_block(file, block, version, ordered, more)) return layout;
-    blocks.insert(blocks.end(), more.begin(), more.end());
-  }
-  return std::nullopt;
+  std::optional<LayoutMessage> layout;
+  walk_header(file, header_address, [&](const HeaderMessage& m) {
+    if (m.type != kLayoutMessage) return true;
+    layout = parse_layout(m.body, m.address);
+    return false;
+  });
+  return layout;
 }
 
 Result<Done> read_chunk_index(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,

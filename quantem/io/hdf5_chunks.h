@@ -78,14 +78,19 @@ enum class IndexKind : std::uint8_t {
 // The data layout message of an object header (message 8), versions 3 and 4.
 struct LayoutMessage {
   enum class Class : std::uint8_t { compact = 0, contiguous = 1, chunked = 2, virtual_ = 3 } kind = Class::contiguous;
-  std::uint64_t address = kNoAddress, bytes = 0;  // contiguous, compact: where the values lie; chunked: the index
-  std::vector<std::uint64_t> chunk;               // without the element size
+  // Contiguous, compact: where the values lie. Chunked: the index. Virtual: a global heap, and the number of an object there.
+  std::uint64_t address = kNoAddress, bytes = 0;
+  std::vector<std::uint64_t> chunk;  // without the element size
   std::uint64_t element_bytes = 0;
   IndexKind index = IndexKind::btree_v1;
   bool single_is_filtered = false;  // then `bytes` and `filter_mask` belong to the one chunk
   std::uint32_t filter_mask = 0;
 };
-// Nothing when the header is of a kind that is not known here (the caller then asks libhdf5).
+inline constexpr std::uint64_t kLayoutMessage = 8;
+// The message's body, which lies at `address`. Nothing when it is damaged or of another version.
+std::optional<LayoutMessage> parse_layout(std::span<const unsigned char> message, std::uint64_t address);
+// That of the object at `header_address`. Nothing when the header is of a kind that is not known here (the caller then asks
+// libhdf5).
 std::optional<LayoutMessage> read_layout(const RawFile& file, std::uint64_t header_address);
 
 // The array that an index describes.

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <mutex>
 
+#include "quantem/io/hdf5_safety.h"
+
 namespace quantem::hdf5 {
 namespace fs = std::filesystem;
 namespace {
@@ -82,12 +84,34 @@ Result<Superblock> read_superblock(const fs::path& path) {
   const std::size_t first = s.version == 0   ? 24
                             : s.version == 1 ? 28
                                              : 12;  // base address, another address, end address
-  if ((s.address_bytes != 2 && s.address_bytes != 4 && s.address_bytes != 8) || first + 3 * s.address_bytes > n)
+  if ((s.address_bytes != 2 && s.address_bytes != 4 && s.address_bytes != 8) ||
+      first + (old ? 6 : 4) * s.address_bytes > n)
     return Error(Code::corrupt_data, path.filename().string() + ": HDF5 superblock is damaged");
+  // After these versions 0 and 1 have the driver's block and the root group's link: its name, then its header.
+  const std::size_t root = first + (old ? 5 : 3) * s.address_bytes;
   s.base = little(&b[first], s.address_bytes);
+  s.root = little(&b[root], s.address_bytes);
+  if (old) s.leaf_k = little(&b[16], 2);
   s.end = little(&b[first + 2 * s.address_bytes], s.address_bytes);
   return s;
 }
+
+namespace {
+
+// Files with narrower addresses, which nobody writes, are left to libhdf5.
+std::optional<std::string> fault_before_opening(const File& file, std::uint64_t header_address) {
+  if (!file.has_wide_addresses() || file.looked_at.contains(header_address)) return std::nullopt;
+  auto fault = fault_of_object(*file.raw, header_address, file.superblock.leaf_k);
+  if (!fault) file.looked_at.insert(header_address);
+  return fault;
+}
+
+// libhdf5 takes a name with a slash for a path, and follows links along it.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name != "." && name.find('/') == std::string_view::npos;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const File>> open_file(const fs::path& path) {
   auto file = std::make_shared<File>();
@@ -103,12 +127,18 @@ Result<std::shared_ptr<const File>> open_file(const fs::path& path) {
     return Error(Code::missing_data, file->name() + " is cut off: it has " + std::to_string(file->bytes) +
                                          " bytes and its HDF5 header says " + std::to_string(superblock.end) +
                                          "; copy it again");
+  file->raw = std::make_unique<const RawFile>(file->real_path, superblock.base);
   Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
   H5Pset_file_locking(access.get(), false, true);
 #endif
+  if (auto fault = fault_before_opening(*file, superblock.root))  // H5Fopen opens the root group
+    return Error(Code::corrupt_data, file->name() + ": /: " + *fault);
   file->id = Id(H5Fopen(file->real_path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
   if (!file->id) return Error(Code::corrupt_data, file->name() + ": HDF5 cannot open it (" + last_reason() + ")");
+  Id made(H5Fget_create_plist(file->id.get()), H5Pclose);
+  unsigned node_k = 0, leaf_k = 0;
+  if (made && H5Pget_sym_k(made.get(), &node_k, &leaf_k) >= 0) file->superblock.leaf_k = leaf_k;
   return std::shared_ptr<const File>(std::move(file));
 }
 
@@ -146,7 +176,7 @@ std::optional<std::pair<std::string, std::string>> external_target(hid_t group, 
 Result<Object> find_from_root(const std::shared_ptr<const File>& file, std::string_view path, int hops) {
   if (hops > kMaxLinkHops)
     return Error(Code::corrupt_data, file->name() + ": " + std::string(path) + ": links lead in a circle");
-  Object at{file, "/", Id(H5Oopen(file->id.get(), "/", H5P_DEFAULT), H5Oclose)};
+  Object at{file, "/", Id(H5Gopen2(file->id.get(), "/", H5P_DEFAULT), H5Gclose)};
   if (!at.id) return Error(Code::corrupt_data, file->name() + ": no root group (" + last_reason() + ")");
   while (!path.empty()) {
     const std::size_t cut = std::min(path.find('/'), path.size());
@@ -158,12 +188,8 @@ Result<Object> find_from_root(const std::shared_ptr<const File>& file, std::stri
     if (!at.is_group() || H5Lget_info(at.id.get(), name.c_str(), &info, H5P_DEFAULT) < 0)
       return Error(Code::missing_data, file->name() + ": there is no '" + name + "' in " + at.path);
     if (info.type == H5L_TYPE_HARD) {
-      Id next(H5Oopen(at.id.get(), name.c_str(), H5P_DEFAULT), H5Oclose);
-      if (!next)
-        return Error(Code::corrupt_data,
-                     file->name() + ": " + inside + name + " cannot be opened (" + last_reason() + ")");
-      at.id = std::move(next);
-      at.path = inside + name;
+      QUANTEM_TRY_ASSIGN(next, open_member(at, name));
+      at = std::move(next);
     } else if (info.type == H5L_TYPE_SOFT && info.u.val_size < 65536) {
       std::string target = soft_target(at.id.get(), name, info.u.val_size);
       if (target.empty() || target.front() != '/') target = inside + target;
@@ -185,6 +211,7 @@ herr_t collect_link(hid_t group, const char* name, const H5L_info_t* info, void*
   if (links->size() >= limit) return 1;
   Link link;
   link.name = name;
+  if (!is_plain_name(name)) return 0;  // only in damaged files
   if (info->type == H5L_TYPE_SOFT) {
     link.kind = LinkKind::soft;
     if (info->u.val_size < 65536) link.target_path = soft_target(group, name, info->u.val_size);
@@ -207,6 +234,21 @@ herr_t innermost(unsigned, const H5E_error2_t* error, void* data) {
 }
 
 }  // namespace
+
+Result<Object> open_member(const Object& group, const std::string& name) {
+  const std::string path = (group.path == "/" ? "/" : group.path + "/") + name;
+  const auto refuse = [&](const std::string& why) {
+    return Error(Code::corrupt_data, group.file->name() + ": " + path + ": " + why);
+  };
+  H5L_info_t info;
+  if (!is_plain_name(name) || H5Lget_info(group.id.get(), name.c_str(), &info, H5P_DEFAULT) < 0 ||
+      info.type != H5L_TYPE_HARD)
+    return refuse("not a member of the file itself");
+  if (auto fault = fault_before_opening(*group.file, info.u.address)) return refuse(*fault);
+  Object member{group.file, path, Id(H5Oopen(group.id.get(), name.c_str(), H5P_DEFAULT), H5Oclose)};
+  if (!member.id) return refuse("HDF5 cannot open it (" + last_reason() + ")");
+  return member;
+}
 
 Result<Object> find_object(const std::shared_ptr<const File>& file, std::string_view path) {
   return find_from_root(file, path, 0);

@@ -1,6 +1,6 @@
 #pragma once
-// libhdf5, used for structure only: which objects there are, their attributes and small values. Chunk bytes are never read through
-// it. Read-only, without file locks, without plugins. libhdf5 is not thread-safe: whoever calls anything here holds a Lock.
+// libhdf5, used for structure only: which objects there are and their attributes. Values of datasets are never read through it, and
+// every object is looked at (hdf5_safety.h) before it opens it. Read-only, without file locks, without plugins. libhdf5 is not thread-safe: whoever calls anything here holds a Lock.
 // Links are followed by this program, not by libhdf5, so that an external link means what the file says and nothing else: no
 // environment prefix, no current directory.
 
@@ -12,12 +12,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "quantem/core/result.h"
+#include "quantem/io/hdf5_chunks.h"
 
 namespace quantem::hdf5 {
 
@@ -62,6 +64,8 @@ class Id {
 struct Superblock {
   unsigned version = 0, address_bytes = 0, length_bytes = 0;
   std::uint64_t base = 0, end = 0;  // end: the file's size as its writer knew it
+  std::uint64_t root = 0;           // the root group's object header
+  std::uint64_t leaf_k = 0;         // half the most entries of a symbol table node; 0: not said here (versions 2 and 3)
 };
 // Where the HDF5 signature starts (0, 512, 1024, ...), or nothing.
 std::optional<std::uint64_t> find_signature(const std::filesystem::path& path);
@@ -72,7 +76,12 @@ struct File {
   std::filesystem::path real_path;  // symlinks resolved: where relative links start
   Superblock superblock;
   std::uint64_t bytes = 0;
+  std::unique_ptr<const RawFile> raw;
   Id id;
+  mutable std::set<std::uint64_t> looked_at;  // object headers without a fault; under the Lock like all of libhdf5
+  [[nodiscard]] bool has_wide_addresses() const {
+    return superblock.address_bytes == 8 && superblock.length_bytes == 8;
+  }
   [[nodiscard]] std::string name() const { return path.filename().string(); }
 };
 // io: cannot be read. missing_data: shorter than its superblock says, with both sizes. corrupt_data: libhdf5 refuses it.
@@ -89,6 +98,9 @@ struct Object {
 };
 // Follows hard, soft and external links. missing_data names what was not found and, for a file, the directory searched.
 Result<Object> find_object(const std::shared_ptr<const File>& file, std::string_view path);
+
+// The member that a hard link of `group` leads to. corrupt_data says what is wrong with it.
+Result<Object> open_member(const Object& group, const std::string& name);
 
 enum class LinkKind : std::uint8_t { hard, soft, external, other };
 struct Link {

@@ -236,6 +236,7 @@ ElementType element_type(const Object& dataset) {
       break;
     case H5T_STRING:
       t.name = "string";
+      if (H5Tis_variable_str(type.get()) > 0) t.bytes = 16;  // as stored: length, heap and number there
       break;
     case H5T_ENUM:
       t.name = "enum";
@@ -312,12 +313,11 @@ Result<DatasetIndex> index_dataset(const Object& dataset) {
   if (layout_class == H5D_CHUNKED && H5Pget_chunk_opts(made.get(), &chunk_options) >= 0)
     index.partial_edge_chunks_unfiltered = chunk_options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS;
 
-  const RawFile raw(dataset.file->real_path, dataset.file->superblock.base);
+  const RawFile& raw = *dataset.file->raw;
   std::optional<LayoutMessage> layout;
   H5O_info_t info;
   const Superblock& super = dataset.file->superblock;
-  if (raw.is_open() && super.address_bytes == 8 && super.length_bytes == 8 &&
-      H5Oget_info2(id, &info, H5O_INFO_BASIC) >= 0)
+  if (raw.is_open() && dataset.file->has_wide_addresses() && H5Oget_info2(id, &info, H5O_INFO_BASIC) >= 0)
     layout = read_layout(raw, info.addr);
   if (layout_class == H5D_CHUNKED) {
     index.layout = Layout::chunked;

@@ -1,15 +1,18 @@
 // Small HDF5 values (attributes, scalars, strings) as JSON.
 
+#include <algorithm>
 #include <cstring>
 
+#include "quantem/io/dataset_bytes_locked.h"
 #include "quantem/io/hdf5_file.h"
+#include "quantem/io/hdf5_safety.h"
 
 namespace quantem::hdf5 {
 namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxValueBytes = 65536;
-constexpr hssize_t kMaxElements = 4096;
+constexpr std::uint64_t kMaxElements = 4096;
 
 std::string text_of(const char* p, std::size_t n) {
   std::string s(p, strnlen(p, n));
@@ -45,29 +48,35 @@ json nest(const std::vector<json>& flat, const std::vector<hsize_t>& shape, std:
   return list;
 }
 
-// read(memory type, destination) is H5Aread or H5Dread.
-template <class Read>
-std::optional<json> value_of(const Id& type, const Id& space, Read read) {
-  if (!type || !space) return std::nullopt;
-  const hssize_t n = H5Sget_simple_extent_npoints(space.get());
-  const int rank = H5Sget_simple_extent_ndims(space.get());
-  if (n <= 0 || n > kMaxElements || rank < 0 || rank > 4) return std::nullopt;
-  std::vector<hsize_t> shape(static_cast<std::size_t>(rank));
-  if (rank > 0) H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr);
-  const std::size_t count = static_cast<std::size_t>(n), stored = H5Tget_size(type.get());
+// Elements of a small array; the product of damaged extents may pass 2^64 and look small.
+std::optional<std::size_t> count_of(const Id& space, std::vector<hsize_t>& shape) {
+  const int rank = space ? H5Sget_simple_extent_ndims(space.get()) : -1;
+  if (rank < 0 || rank > 4 || H5Sget_simple_extent_type(space.get()) == H5S_NULL) return std::nullopt;
+  shape.resize(static_cast<std::size_t>(rank));
+  if (rank > 0 && H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr) < 0) return std::nullopt;
+  std::uint64_t count = 1;
+  for (const hsize_t n : shape) {
+    if (n == 0 || n > kMaxElements || count * n > kMaxElements) return std::nullopt;
+    count *= n;
+  }
+  return static_cast<std::size_t>(count);
+}
+
+// read(memory type, destination) fills count elements, texts(count) those of variable length.
+template <class Read, class Texts>
+std::optional<json> value_of(const Id& type, const Id& space, Read read, Texts texts) {
+  std::vector<hsize_t> shape;
+  const auto counted = type ? count_of(space, shape) : std::nullopt;
+  if (!counted) return std::nullopt;
+  const std::size_t count = *counted, stored = H5Tget_size(type.get());
   if (stored == 0 || stored * count > kMaxValueBytes) return std::nullopt;
   std::vector<json> flat;
   flat.reserve(count);
   const H5T_class_t kind = H5Tget_class(type.get());
   if (kind == H5T_STRING && H5Tis_variable_str(type.get()) > 0) {
-    Id memory(H5Tcopy(H5T_C_S1), H5Tclose);
-    H5Tset_size(memory.get(), H5T_VARIABLE);
-    H5Tset_cset(memory.get(), H5Tget_cset(type.get()));
-    std::vector<char*> texts(count, nullptr);
-    const bool good = read(memory.get(), texts.data()) >= 0;
-    for (const char* text : texts) flat.push_back(text ? text_of(text, kMaxValueBytes) : std::string());
-    if (good) H5Dvlen_reclaim(memory.get(), space.get(), H5P_DEFAULT, texts.data());
-    if (!good) return std::nullopt;
+    const auto all = texts(count);
+    if (!all || all->size() != count) return std::nullopt;
+    for (const std::string& text : *all) flat.push_back(text_of(text.data(), std::min(text.size(), kMaxValueBytes)));
   } else if (kind == H5T_STRING) {
     std::vector<char> bytes(stored * count);
     if (read(type.get(), bytes.data()) < 0) return std::nullopt;
@@ -78,7 +87,7 @@ std::optional<json> value_of(const Id& type, const Id& space, Read read) {
     Id base(kind == H5T_ENUM ? H5Tget_super(memory.get()) : H5Tcopy(memory.get()), H5Tclose);
     if (!memory || !base) return std::nullopt;
     const std::size_t item = H5Tget_size(memory.get());
-    if (item > 8) return std::nullopt;
+    if (item != 1 && item != 2 && item != 4 && item != 8) return std::nullopt;
     const bool is_signed = kind != H5T_FLOAT && H5Tget_sign(base.get()) == H5T_SGN_2;
     std::vector<std::byte> bytes(item * count);
     if (read(memory.get(), bytes.data()) < 0) return std::nullopt;
@@ -94,8 +103,45 @@ std::optional<json> value_of(const Id& type, const Id& space, Read read) {
 
 std::optional<json> read_open_attribute(const Id& attribute) {
   if (!attribute) return std::nullopt;
-  return value_of(Id(H5Aget_type(attribute.get()), H5Tclose), Id(H5Aget_space(attribute.get()), H5Sclose),
-                  [&](hid_t memory, void* to) { return H5Aread(attribute.get(), memory, to); });
+  const Id type(H5Aget_type(attribute.get()), H5Tclose), space(H5Aget_space(attribute.get()), H5Sclose);
+  const auto read = [&](hid_t memory, void* to) { return H5Aread(attribute.get(), memory, to); };
+  const auto texts = [&](std::size_t count) -> std::optional<std::vector<std::string>> {
+    Id memory(H5Tcopy(H5T_C_S1), H5Tclose);
+    H5Tset_size(memory.get(), H5T_VARIABLE);
+    H5Tset_cset(memory.get(), H5Tget_cset(type.get()));
+    std::vector<char*> pointers(count, nullptr);
+    if (read(memory.get(), pointers.data()) < 0) return std::nullopt;
+    std::vector<std::string> all;
+    for (const char* text : pointers)
+      all.push_back(text ? std::string(text, strnlen(text, kMaxValueBytes)) : std::string());
+    H5Dvlen_reclaim(memory.get(), space.get(), H5P_DEFAULT, pointers.data());
+    return all;
+  };
+  return value_of(type, space, read, texts);
+}
+
+// The bytes are read and decoded by this program; libhdf5 only converts numbers.
+std::optional<json> read_small_dataset(const Object& dataset) {
+  const Id type(H5Dget_type(dataset.id.get()), H5Tclose), space(H5Dget_space(dataset.id.get()), H5Sclose);
+  const auto read = [&](hid_t memory, void* to) -> herr_t {
+    const auto data = read_dataset_bytes_locked(dataset, kMaxValueBytes);
+    const std::size_t from = H5Tget_size(type.get()), into = H5Tget_size(memory);
+    if (!data || from == 0 || data->item_bytes != from) return -1;
+    const std::size_t count = data->bytes.size() / from;
+    std::vector<std::byte> bytes(std::max(from, into) * count);
+    std::copy(data->bytes.begin(), data->bytes.end(), bytes.begin());
+    if (H5Tconvert(type.get(), memory, count, bytes.data(), nullptr, H5P_DEFAULT) < 0) return -1;
+    std::memcpy(to, bytes.data(), into * count);
+    return 0;
+  };
+  const auto texts = [&](std::size_t) -> std::optional<std::vector<std::string>> {
+    if (!dataset.file->has_wide_addresses()) return std::nullopt;
+    const auto data = read_dataset_bytes_locked(dataset, 2 * kMaxValueBytes);
+    if (!data || data->item_bytes != 16) return std::nullopt;
+    return referred_texts(*dataset.file->raw,
+                          {reinterpret_cast<const unsigned char*>(data->bytes.data()), data->bytes.size()});
+  };
+  return value_of(type, space, read, texts);
 }
 
 herr_t collect_name(hid_t, const char* name, const H5A_info_t*, void* names) {
@@ -130,12 +176,7 @@ json read_attributes(const Object& object) {
 }
 
 std::optional<json> read_value(const Object& dataset) {
-  if (!dataset.is_dataset()) return std::nullopt;
-  const hid_t id = dataset.id.get();
-  Id made(H5Dget_create_plist(id), H5Pclose);
-  if (!made || H5Pget_layout(made.get()) == H5D_VIRTUAL || H5Pget_external_count(made.get()) > 0) return std::nullopt;
-  return value_of(Id(H5Dget_type(id), H5Tclose), Id(H5Dget_space(id), H5Sclose),
-                  [&](hid_t memory, void* to) { return H5Dread(id, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to); });
+  return dataset.is_dataset() ? read_small_dataset(dataset) : std::nullopt;
 }
 
 std::optional<json> read_value(const std::shared_ptr<const File>& file, std::string_view path) {
