@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -211,6 +212,17 @@ TEST_P(Laws, C47_SessionComputesOnce) {
   const auto want = masked_sum(v, *band(Band::bf, *probe, kShape.det));
   EXPECT_EQ(std::memcmp(bf->values.data(), want->values.data(), want->values.size() * 4), 0);
   EXPECT_EQ(bf->provenance.probe->radius_origin, "measured");
+  // C72: what was there already says so, and is the same otherwise.
+  const auto is_cached = [](const Provenance& p) {
+    return std::find(p.evidence.begin(), p.evidence.end(), "cached") != p.evidence.end();
+  };
+  auto fresh = prepare(v);
+  for (const bool second : {false, true}) {
+    EXPECT_EQ(is_cached(fresh->total()->provenance), second);
+    EXPECT_EQ(is_cached(fresh->sum_pattern()->provenance), second);
+    EXPECT_EQ(is_cached(fresh->mean_pattern()->provenance), second);
+  }
+  EXPECT_EQ(fresh->total()->values, session->total()->values);
   auto given = prepare(v, {{Point{18, 21}, 10.0}});
   EXPECT_EQ(given->probe()->center_origin, Origin::caller);
 }

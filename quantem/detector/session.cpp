@@ -10,6 +10,13 @@
 namespace quantem {
 namespace {
 
+// A product that was there already says so: `cached` is evidence (docs/contract.md, C72), its numbers are the same.
+template <class Product>
+Product cached(Product product) {
+  product.provenance.add_evidence("cached");
+  return product;
+}
+
 // An exact image and the pixels that it sums.
 struct MaskedImage {
   BitMask selected;
@@ -116,16 +123,16 @@ Result<Probe> DetectorSession::probe(const Job& job) {
 
 Result<Pattern<double>> DetectorSession::mean_pattern(const Job& job) {
   const std::lock_guard lock(state_->mutex);
+  if (state_->mean) return cached(*state_->mean);
   QUANTEM_TRY(state_->need_mean(job));
   return *state_->mean;
 }
 
 Result<Pattern<std::uint64_t>> DetectorSession::sum_pattern(const Job& job) {
   const std::lock_guard lock(state_->mutex);
-  if (!state_->sum) {
-    QUANTEM_TRY_ASSIGN(pattern, quantem::sum_pattern(state_->volume, job));
-    state_->sum = std::move(pattern);
-  }
+  if (state_->sum) return cached(*state_->sum);
+  QUANTEM_TRY_ASSIGN(pattern, quantem::sum_pattern(state_->volume, job));
+  state_->sum = std::move(pattern);
   return *state_->sum;
 }
 
@@ -135,10 +142,12 @@ Result<Image<std::uint64_t>> DetectorSession::total(const Job& job) {
   if (!is_unsigned_count(volume.dtype()))
     return Error{Code::wrong_dtype,
                  "total: " + std::string(dtype_name(volume.dtype())) + " counts have no unsigned sum; use move"};
+  const bool was_there = state_->total.has_value();
   QUANTEM_TRY(state_->need_total(job));
   const MaskedImage& image = *state_->total;
-  return detector_detail::finished(volume, image.sums, "total", image.path, Dtype::u64,
-                                   all_pixels(volume.shape().det).parameters, image.selected);
+  auto total = detector_detail::finished(volume, image.sums, "total", image.path, Dtype::u64,
+                                         all_pixels(volume.shape().det).parameters, image.selected);
+  return was_there ? cached(std::move(total)) : std::move(total);
 }
 
 Result<Image<float>> DetectorSession::move(const Mask& mask, const Job& job) {

@@ -21,14 +21,14 @@ class DetectorSession {
  public:
   [[nodiscard]] const Volume& volume() const;
 
-  // Computed at the first call.
+  // Computed at the first call; later ones carry the evidence `cached`.
   Result<Probe> probe(const Job& job = {});  // undetermined where there is no disc
   Result<Pattern<double>> mean_pattern(const Job& job = {});
   Result<Pattern<std::uint64_t>> sum_pattern(const Job& job = {});  // unsigned counts
   Result<Image<std::uint64_t>> total(const Job& job = {});          // sum over all valid pixels; unsigned counts
 
   // The sum over `mask`, which becomes the session's mask. Starts from the last image or from the total image, whichever has
-  // fewer pixels to change, or anew where that is cheaper. Errors as masked_sum; a failed or cancelled move changes nothing.
+  // fewer pixels to change, or anew where that is cheaper; provenance's `path` says which. Errors as masked_sum; a failed or cancelled move changes nothing.
   Result<Image<float>> move(const Mask& mask, const Job& job = {});
   Result<Image<std::uint64_t>> move_exact(const Mask& mask, const Job& job = {});  // unsigned counts
   // move() to a named detector of the session's probe.
