@@ -133,14 +133,28 @@ Result<Done> divide_unsigned(const Volume& volume, const Mask* mask, ComField& f
   return Done{};
 }
 
-}  // namespace
+// Weights in units of their step, which cancels in the quotient. Exact sums in 64 bits signed.
+Result<Done> divide_weighted(const Volume& volume, const Weights& weights, ComField& field, const Job& job) {
+  QUANTEM_TRY_ASSIGN(sums, moment_sums_weighted(volume, weights, job));
+  Tally tally;
+  for (std::uint64_t i = 0; i < field.scan.count(); ++i) {
+    if (!volume.valid_positions()[i]) continue;
+    tally.n_negative_total += sums.total[i] < 0;
+    if (sums.total[i] <= 0) continue;
+    field.valid.set(i);
+    const auto total = static_cast<double>(sums.total[i]);
+    field.row[i] = static_cast<double>(sums.row[i]) / total;
+    field.col[i] = static_cast<double>(sums.col[i]) / total;
+  }
+  report(tally, field.provenance);
+  field.provenance.path = sums.path;
+  field.provenance.accumulator_dtype = "int64";
+  return Done{};
+}
 
-Result<ComField> com_field(const Volume& volume, const Mask* mask, const Job& job) {
-  QUANTEM_TRY(volume.check_open());
+// No value anywhere yet; provenance of the volume.
+ComField empty_field(const Volume& volume) {
   const Shape4& shape = volume.shape();
-  if (mask && (mask->det != shape.det || mask->bits.count() != shape.frame_pixels()))
-    return Error{Code::invalid_argument,
-                 "center_of_mass: mask is " + to_string(mask->det) + ", detector is " + to_string(shape.det)};
   ComField field;
   field.scan = shape.scan;
   field.row.resize(shape.n_positions());
@@ -150,16 +164,49 @@ Result<ComField> com_field(const Volume& volume, const Mask* mask, const Job& jo
   p.operation = "center_of_mass";
   p.backend = backend_name(volume.device().backend());
   p.device = volume.device().label();
+  return field;
+}
+
+void record_selection(const Volume& volume, BitMask selected, const Parameters& parameters, Provenance& p) {
+  selected &= volume.valid_pixels();
+  p.mask = {selected.sha256(), selected.n_set()};
+  p.parameters.insert(p.parameters.end(), parameters.begin(), parameters.end());
+  if (selected.none()) p.warn("empty_mask");
+  if (!volume.valid_positions().all()) p.add_evidence("incomplete");
+}
+
+}  // namespace
+
+Result<ComField> com_field(const Volume& volume, const Mask* mask, const Job& job) {
+  QUANTEM_TRY(volume.check_open());
+  const Shape4& shape = volume.shape();
+  if (mask && (mask->det != shape.det || mask->bits.count() != shape.frame_pixels()))
+    return Error{Code::invalid_argument,
+                 "center_of_mass: mask is " + to_string(mask->det) + ", detector is " + to_string(shape.det)};
+  ComField field = empty_field(volume);
   if (is_unsigned_count(volume.dtype()))
     QUANTEM_TRY(divide_unsigned(volume, mask, field, job));
   else
     QUANTEM_TRY(divide_signed(volume, mask, field, job));
-  BitMask selected = mask ? mask->bits : BitMask(shape.frame_pixels(), true);
-  selected &= volume.valid_pixels();
-  p.mask = {selected.sha256(), selected.n_set()};
-  if (mask) p.parameters.insert(p.parameters.end(), mask->parameters.begin(), mask->parameters.end());
-  if (selected.none()) p.warn("empty_mask");
-  if (!volume.valid_positions().all()) p.add_evidence("incomplete");
+  record_selection(volume, mask ? mask->bits : BitMask(shape.frame_pixels(), true),
+                   mask ? mask->parameters : Parameters{}, field.provenance);
+  return field;
+}
+
+Result<ComField> com_field(const Volume& volume, const Weights& weights, const Job& job) {
+  QUANTEM_TRY(volume.check_open());
+  const Shape4& shape = volume.shape();
+  if (weights.det != shape.det || weights.q.size() != shape.frame_pixels())
+    return Error{Code::invalid_argument,
+                 "center_of_mass: weights are " + to_string(weights.det) + ", detector is " + to_string(shape.det)};
+  ComField field = empty_field(volume);
+  QUANTEM_TRY(divide_weighted(volume, weights, field, job));
+  BitMask selected(shape.frame_pixels());
+  for (std::uint64_t p = 0; p < selected.count(); ++p)
+    if (weights.q[p] != 0) selected.set(p);
+  record_selection(volume, std::move(selected),
+                   {{"shape", std::string("weights")}, {"step", weights.step}, {"weights_exact", weights.exact}},
+                   field.provenance);
   return field;
 }
 

@@ -45,6 +45,36 @@ TEST(Com, O9_OnePixelIsItsOwnCentre) {
   EXPECT_EQ(maps->row.provenance.operation, "center_of_mass");
 }
 
+TEST(Com, C38_C53_WeightsTakeThePlaceOfTheMask) {
+  const Shape4 s{{3, 5}, {7, 11}};
+  std::vector<std::uint16_t> counts(s.n_values());
+  for (std::uint64_t i = 0; i < counts.size(); ++i) counts[i] = static_cast<std::uint16_t>(i * 7919 % 97);
+  std::vector<double> w(77, 0.0);  // multiples of 1/4, some negative: exact
+  for (std::uint64_t p = 0; p < 77; ++p) w[p] = static_cast<double>(p * 13 % 23) / 4 - 0.5;
+  const Weights weights = *weights_from(w, s.det);
+  ASSERT_TRUE(weights.exact);
+  for (const FromArrayOptions& how : {FromArrayOptions{}, dense()}) {
+    const auto field = com_field(volume_of(counts, s, how), weights);
+    ASSERT_TRUE(field) << field.error().message;
+    for (std::uint64_t n = 0; n < 15; ++n) {
+      double total = 0, row = 0, col = 0;
+      for (std::uint64_t p = 0; p < 77; ++p) {
+        const double v = w[p] * counts[n * 77 + p];
+        total += v, row += v * static_cast<double>(p / 11), col += v * static_cast<double>(p % 11);
+      }
+      EXPECT_EQ(field->row[n], row / total) << n;
+      EXPECT_EQ(field->col[n], col / total) << n;
+    }
+    EXPECT_EQ(field->provenance.mask.n_pixels, 77u - 3u);  // 2 / 4 - 0.5 at three pixels: weight 0
+  }
+  // Nothing but negative weights: no centre, and said so.
+  const auto none = com_field(volume_of(counts, s), *weights_from(std::vector<double>(77, -1.0), s.det));
+  ASSERT_TRUE(none);
+  EXPECT_TRUE(none->valid.none());
+  EXPECT_NE(to_json(none->provenance).find("negative_total"), std::string::npos);
+  EXPECT_FALSE(com_field(volume_of(counts, s), *weights_from(std::vector<double>(76, 1.0), {4, 19})));
+}
+
 TEST(Com, O10_FullScaleSumsDoNotWrap) {
   const Shape4 s{{1, 1}, {192, 192}};
   const std::vector<std::uint16_t> counts(s.n_values(), 65535);
