@@ -88,7 +88,8 @@ void add_doctor(CLI::App& app, DoctorArguments& doctor, CommonArguments& common)
 
 void add_info(CLI::App& app, InfoArguments& info, CommonArguments& common) {
   auto* verb = app.add_subcommand("info", "what files hold, from headers alone");
-  verb->add_option("FILE", info.files, "master file, HDF5, .npy or raw binary")->required();
+  verb->add_option("FILE", info.files, "master file, HDF5, .npy or raw binary; several may be named")->required();
+  verb->add_flag("--hash", info.hash, "the SHA-256 of every file of the acquisition (reads all of it)");
   add_source(*verb, info.source);
   add_load(*verb, info.load);
   add_device(*verb, info.device);
@@ -99,18 +100,44 @@ void add_info(CLI::App& app, InfoArguments& info, CommonArguments& common) {
       "  quantem-gpu info frames.raw --raw u16,192x192 --scan-shape 64x64");
 }
 
+// What products and dpc share: files, folder, and at the end how and where results are written.
+void add_files(CLI::App& verb, ResultArguments& results) {
+  verb.add_option("FILE", results.files, "what to open; several are one series, a folder each below DIR")->required();
+  verb.add_option("--out,-o", results.out, "DIR, the folder to write to")->required();
+}
+
+void add_results(CLI::App& verb, ResultArguments& results) {
+  add_dpc_options(verb, results.dpc);
+  add_calibration(verb, results.calibration);
+  add_source(verb, results.source);
+  add_load(verb, results.load);
+  add_device(verb, results.device);
+  verb.option_defaults()->group("What is written");
+  verb.add_option("--write", results.write, "npy, tiff (float32) and png, as a list")->capture_default_str();
+  verb.add_flag("--no-pictures", results.no_pictures, "the same without png and without the contact sheet");
+  verb.add_option("--truth", results.truth, "FILE.npy to correlate iDPC with (a simulation's blurred phase)");
+  verb.add_option("--truth-at-least", results.truth_at_least, "exit status 7 when that correlation is lower");
+  verb.add_flag("--overwrite", results.overwrite, "replace files that exist");
+}
+
 void add_products(CLI::App& app, ProductsArguments& products, CommonArguments& common) {
-  auto* verb = app.add_subcommand("products", "images and patterns of an acquisition, as arrays and pictures");
-  verb->add_option("FILE", products.file, "what to open")->required();
-  verb->add_option("--out,-o", products.out, "folder to write to")->required();
-  verb->option_defaults()->group("Products (all)");
+  auto* verb = app.add_subcommand("products", "images and patterns of acquisitions, as arrays and pictures");
+  add_files(*verb, products);
+  verb->option_defaults()->group("Products (all, but --stats)");
   constexpr std::pair<const char*, const char*> kProducts[] = {
-      {"bf", "bright field, [0, R]"},         {"abf", "annular bright field, [R/2, R]"},
-      {"adf", "annular dark field, [R, 2R]"}, {"haadf", "high-angle annular dark field, [2R, 4R]"},
-      {"df", "dark field, [R, inf)"},         {"total", "all counts of each position"},
-      {"mean", "mean diffraction pattern"},   {"max", "maximum of each detector pixel"},
-      {"com", "centre of mass, row and col"}, {"dpc", "deflection: magnitude and direction"},
-      {"idpc", "integrated deflection"},      {"fft", "Fourier magnitudes of BF and iDPC"}};
+      {"bf", "bright field, [0, R]"},
+      {"abf", "annular bright field, [R/2, R]"},
+      {"adf", "annular dark field, [R, 2R]"},
+      {"haadf", "high-angle annular dark field, [2R, 4R]"},
+      {"df", "dark field, [R, inf)"},
+      {"total", "all counts of each position"},
+      {"mean", "mean diffraction pattern"},
+      {"max", "maximum of each detector pixel"},
+      {"com", "centre of mass, row and col"},
+      {"dpc", "deflection: magnitude and direction"},
+      {"idpc", "integrated deflection"},
+      {"fft", "Fourier magnitudes of BF and iDPC"},
+      {"stats", "total, largest, non-zero and saturated counts of each frame"}};
   for (const auto& [name, help] : kProducts)
     verb->add_flag_callback(
         std::string("--") + name, [&products, name = std::string(name)] { products.selected.push_back(name); }, help);
@@ -120,41 +147,24 @@ void add_products(CLI::App& app, ProductsArguments& products, CommonArguments& c
   verb->add_option("--inner", products.inner, "inner edge of the ring detector selected, or of one named 'annular'");
   verb->add_option("--outer", products.outer, "its outer edge");
   verb->add_option("--unit", products.probe.unit, "of --radius, --inner and --outer: px, mrad, A^-1 or R (px)");
-  verb->add_option("--mask", products.mask, "FILE.npy of the detector's shape: one more image through this mask");
-  add_dpc_options(*verb, products.dpc);
-  add_calibration(*verb, products.calibration);
-  add_source(*verb, products.source);
-  add_load(*verb, products.load);
-  add_device(*verb, products.device);
-  verb->option_defaults()->group("What is written");
+  verb->add_option("--mask", products.mask,
+                   "FILE.npy of the detector's shape: one more image, zeros and ones or weights");
   verb->add_flag("--exact", products.exact, "sums as exact integers too (NAME_exact.npy)");
-  verb->add_flag("--no-pictures", products.no_pictures, "arrays and report only");
-  verb->add_option("--truth", products.truth, "FILE.npy to correlate iDPC with (a simulation's blurred phase)");
-  verb->add_option("--truth-at-least", products.truth_at_least, "exit status 7 when that correlation is lower");
-  verb->add_flag("--overwrite", products.overwrite, "replace files that exist");
+  add_results(*verb, products);
   add_common(*verb, common);
   verb->footer(
       "Writes NAME.npy, NAME.png and NAME.json for each product, contact_sheet.png and report.json.\n"
       "Examples:\n  quantem-gpu products scan_master.h5 --out results --backend cpu\n"
       "  quantem-gpu products scan_master.h5 -o adf --adf --inner 60 --outer 120 --unit mrad --semiangle-mrad 21.4\n"
-      "  quantem-gpu products cube.npy -o out --bf --mean --center 95.5,95.5 --radius 30 --backend cpu");
+      "  quantem-gpu products cube.npy -o out --bf --mean --center 95.5,95.5 --radius 30 --backend cpu\n"
+      "  quantem-gpu products *_master.h5 -o series --write npy,tiff,png --backend cpu");
 }
 
 void add_dpc(CLI::App& app, DpcVerbArguments& dpc, CommonArguments& common) {
   auto* verb = app.add_subcommand("dpc", "centre of mass, scan rotation, DPC and iDPC");
-  verb->add_option("FILE", dpc.file, "what to open")->required();
-  verb->add_option("--out,-o", dpc.out, "folder to write to")->required();
-  verb->add_option("--mask", dpc.mask, "FILE.npy of the detector's shape: only these pixels enter");
-  add_dpc_options(*verb, dpc.dpc);
-  add_calibration(*verb, dpc.calibration);
-  add_source(*verb, dpc.source);
-  add_load(*verb, dpc.load);
-  add_device(*verb, dpc.device);
-  verb->option_defaults()->group("What is written");
-  verb->add_flag("--no-pictures", dpc.no_pictures, "arrays and report only");
-  verb->add_option("--truth", dpc.truth, "FILE.npy to correlate iDPC with (a simulation's blurred phase)");
-  verb->add_option("--truth-at-least", dpc.truth_at_least, "exit status 7 when that correlation is lower");
-  verb->add_flag("--overwrite", dpc.overwrite, "replace files that exist");
+  add_files(*verb, dpc);
+  verb->add_option("--mask", dpc.mask, "FILE.npy of the detector's shape: only these pixels enter, or with weights");
+  add_results(*verb, dpc);
   add_common(*verb, common);
   verb->footer(
       "Examples:\n  quantem-gpu dpc scan_master.h5 --out dpc --backend cpu\n"

@@ -54,22 +54,13 @@ struct InfoArguments {
   SourceArguments source;
   LoadArguments load;
   DeviceArguments device;
+  bool hash = false;
 };
 
-struct ProductsArguments {
-  std::string file, out, inner, outer, mask, truth, truth_at_least;
-  std::vector<std::string> selected;  // names of products; empty is all
-  SourceArguments source;
-  LoadArguments load;
-  DeviceArguments device;
-  CalibrationArguments calibration;
-  ProbeArguments probe;
-  DpcArguments dpc;
-  bool overwrite = false, exact = false, no_pictures = false;
-};
-
-struct DpcVerbArguments {
-  std::string file, out, mask, truth, truth_at_least;
+// Verbs that turn acquisitions into a folder of results. Several files are one series.
+struct ResultArguments {
+  std::vector<std::string> files;
+  std::string out, mask, truth, truth_at_least, write = "npy,png";
   SourceArguments source;
   LoadArguments load;
   DeviceArguments device;
@@ -77,6 +68,15 @@ struct DpcVerbArguments {
   DpcArguments dpc;
   bool overwrite = false, no_pictures = false;
 };
+
+struct ProductsArguments : ResultArguments {
+  std::string inner, outer;
+  std::vector<std::string> selected;  // names of products; empty is all
+  ProbeArguments probe;
+  bool exact = false;
+};
+
+struct DpcVerbArguments : ResultArguments {};
 
 struct SimulateArguments {
   std::string out, scan = "64x64", detector = "96x96", dtype = "uint16", voltage_kV = "300", semiangle_mrad = "20",

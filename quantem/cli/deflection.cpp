@@ -92,6 +92,14 @@ Result<DpcOptions> dpc_options(const DpcArguments& arguments, const Calibration&
   return options;
 }
 
+Result<Done> add_com_maps(const ComField& com, const Calibration& calibration, Collection& collection) {
+  const ComMaps maps = to_maps(com);
+  Look look;
+  look.step = scan_step(calibration), look.colormap = "RdBu_r", look.subtitle = "detector axes, absolute";
+  QUANTEM_TRY(collection.add("com_row", "CoM row", maps.row, look));
+  return collection.add("com_col", "CoM col", maps.col, look);
+}
+
 Result<DeflectionAnswer> add_deflection(const ComField& com, const Calibration& calibration, const DpcOptions& options,
                                         bool with_dpc, bool with_idpc, bool details, Collection& collection) {
   QUANTEM_TRY_ASSIGN(result, run_dpc(com, calibration, options));
@@ -117,7 +125,8 @@ Result<DeflectionAnswer> add_deflection(const ComField& com, const Calibration& 
 
   Look look;
   look.step = scan_step(calibration);
-  look.subtitle = answer.lines.front();
+  look.subtitle = fmt::format("turned by {:.2f}\u00b0{}", result.rotation.rotation_deg,
+                              result.rotation.transpose ? ", axes exchanged" : "");
   if (with_dpc) {
     Look magnitude = look;
     magnitude.colormap = "inferno";

@@ -18,6 +18,9 @@ struct DeflectionAnswer {
 // Options as run_dpc takes them. Units not named: rad where voltage, detector and scan sampling are known, else relative.
 Result<DpcOptions> dpc_options(const DpcArguments& arguments, const Calibration& calibration);
 
+// Adds com_row and com_col: absolute, detector axes.
+Result<Done> add_com_maps(const ComField& com, const Calibration& calibration, Collection& collection);
+
 // Adds dpc_magnitude, dpc_direction and idpc (and, with `details`, the components, divergence and curl) to the collection.
 Result<DeflectionAnswer> add_deflection(const ComField& com, const Calibration& calibration, const DpcOptions& options,
                                         bool with_dpc, bool with_idpc, bool details, Collection& collection);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "quantem/cli/npy.h"
 #include "quantem/cli/parse.h"
@@ -28,6 +29,12 @@ std::string limits_text(double inner, double outer, const Calibration& calibrati
     return fmt::format("r <= {:.2f} px", outer) + (with_mrad ? fmt::format(", {:.1f} mrad", outer * mrad) : "");
   return fmt::format("{:.2f} to {:.2f} px", inner, outer) +
          (with_mrad ? fmt::format(", {:.1f} to {:.1f} mrad", inner * mrad, outer * mrad) : "");
+}
+
+// The circle lies on the detector; else its detector is cut at the edge.
+bool fits(Point center, double radius_px, Extent det) {
+  return center.row - radius_px >= -0.5 && center.col - radius_px >= -0.5 && center.row + radius_px <= det.rows - 0.5 &&
+         center.col + radius_px <= det.cols - 0.5;
 }
 
 Result<double> radius_of(const std::string& text, const char* option, const ProductsArguments& arguments,
@@ -101,7 +108,8 @@ Result<ProbeFacts> probe_facts(const ProbeArguments& arguments, const Pattern<do
 
 Result<VirtualDetector> make_detector(const std::string& name, const ProductsArguments& arguments,
                                       const ProbeFacts& facts, Extent det, const Calibration& calibration) {
-  VirtualDetector detector{name, "", "", {}};
+  VirtualDetector detector;
+  detector.name = name;
   for (const Named& n : kTitles)
     if (n.name == name) detector.title = n.title;
   if (name == "total") {
@@ -110,9 +118,16 @@ Result<VirtualDetector> make_detector(const std::string& name, const ProductsArg
     return detector;
   }
   if (name == "masked") {
-    QUANTEM_TRY_ASSIGN(mask, mask_of_file(arguments.mask, det));
-    detector.mask = std::move(mask);
-    detector.subtitle = fmt::format("{} pixels of {}", detector.mask.n_selected(), arguments.mask);
+    QUANTEM_TRY_ASSIGN(selection, selection_of_file(arguments.mask, det));
+    const std::string name_only = std::filesystem::path(arguments.mask).filename().string();
+    if (auto* weights = std::get_if<Weights>(&selection)) {
+      detector.weights = std::move(*weights);
+      detector.title = "Weighted";
+      detector.subtitle = "weights of " + name_only;
+    } else {
+      detector.mask = std::get<Mask>(std::move(selection));
+      detector.subtitle = fmt::format("{} pixels of {}", detector.mask.n_selected(), name_only);
+    }
     return detector;
   }
   if (!facts.center) return *facts.reason;
@@ -120,23 +135,28 @@ Result<VirtualDetector> make_detector(const std::string& name, const ProductsArg
   QUANTEM_TRY_ASSIGN(mask, annulus(*facts.center, edges.inner_px, edges.outer_px, det));
   detector.mask = std::move(mask);
   detector.subtitle = limits_text(edges.inner_px, edges.outer_px, calibration);
+  if (std::isfinite(edges.outer_px) && !fits(*facts.center, edges.outer_px, det)) detector.subtitle += ", cut";
   return detector;
 }
 
-Result<Mask> mask_of_file(const std::string& file, Extent det) {
+Result<std::variant<Mask, Weights>> selection_of_file(const std::string& file, Extent det) {
+  using Selection = std::variant<Mask, Weights>;
   QUANTEM_TRY_ASSIGN(array, read_npy(file));
   if (array.shape != std::vector<std::uint64_t>{det.rows, det.cols})
     return Error{Code::invalid_argument, fmt::format("--mask {}: expected shape {}, found {}", file, to_string(det),
                                                      npy_shape_text(array.shape))};
-  std::vector<std::uint8_t> bits;
-  for (const double value : array.values) {
-    if (value != 0 && value != 1)
-      return Error{Code::unsupported, fmt::format("--mask {}: expected zeros and ones, found {}", file, value)};
-    bits.push_back(value != 0);
+  const bool is_float = array.descr.size() > 1 && array.descr[1] == 'f';
+  const bool binary = !is_float && std::all_of(array.values.begin(), array.values.end(),
+                                               [](double value) { return value == 0 || value == 1; });
+  if (!binary) {
+    auto weights = weights_from(array.values, det);
+    if (!weights) return with_context("--mask " + file, weights.error());
+    return Selection(*std::move(weights));
   }
+  std::vector<std::uint8_t> bits(array.values.begin(), array.values.end());
   auto mask = mask_from(bits, det);
   if (!mask) return with_context("--mask " + file, mask.error());
-  return mask;
+  return Selection(*std::move(mask));
 }
 
 }  // namespace quantem::cli

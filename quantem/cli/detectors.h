@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "quantem/cli/arguments.h"
@@ -25,13 +26,14 @@ Result<ProbeFacts> probe_facts(const ProbeArguments& arguments, const Pattern<do
 struct VirtualDetector {
   std::string name, title, subtitle;  // "adf", "ADF", "12.3 to 24.6 px, 20 to 40 mrad"
   Mask mask;
+  std::optional<Weights> weights;  // instead of the mask
 };
 // Names with a detector: bf abf adf haadf df total annular masked.
 bool is_detector(const std::string& name);
 Result<VirtualDetector> make_detector(const std::string& name, const ProductsArguments& arguments,
                                       const ProbeFacts& facts, Extent det, const Calibration& calibration);
 
-// A binary mask of the detector's shape from FILE.npy; weights are refused.
-Result<Mask> mask_of_file(const std::string& file, Extent det);
+// FILE.npy of the detector's shape: bool, or integers that are all 0 or 1, is a binary mask; any other numbers are weights.
+Result<std::variant<Mask, Weights>> selection_of_file(const std::string& file, Extent det);
 
 }  // namespace quantem::cli

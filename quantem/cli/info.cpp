@@ -2,20 +2,61 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <map>
 
 #include "quantem/cli/describe.h"
 #include "quantem/cli/parse.h"
 #include "quantem/cli/resolve.h"
 #include "quantem/cli/verbs.h"
+#include "quantem/core/sha256.h"
 
 namespace quantem::cli {
 namespace {
 
 std::string filters_text(const FilterPipeline& pipeline) {
   std::string text;
-  for (const Filter& filter : pipeline) text += (text.empty() ? "" : " + ") + filter_name(filter.id);
+  for (const Filter& filter : pipeline) {
+    text += (text.empty() ? "" : " + ") + filter_name(filter.id);
+    const std::uint32_t inside = filter.id == 32008 && filter.client.size() > 4 ? filter.client[4] : 0;
+    if (inside == 2) text += "-LZ4";
+    if (inside == 3) text += "-zstd";
+  }
   return text.empty() ? "none" : text;
+}
+
+// The SHA-256 of every file that holds frames, and of the master, as sha256sum prints it.
+Result<Done> hash_files(Container& c, const Job& job) {
+  std::uint64_t total = 0;
+  for (const SourceFile& file : c.identity) total += file.bytes;
+  ProgressMeter meter(job, "hash", total, "bytes");
+  std::vector<char> piece(std::size_t{4} << 20);
+  for (std::size_t i = 0; i < std::min(c.files.size(), c.identity.size()); ++i) {
+    std::ifstream in(c.files[i], std::ios::binary);
+    if (!in) return Error{Code::io, c.files[i].string() + ": " + std::strerror(errno)};
+    Sha256 hash;
+    while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
+      hash.update(piece.data(), static_cast<std::size_t>(in.gcount()));
+      meter.add(static_cast<std::uint64_t>(in.gcount()));
+      if (meter.cancelled()) return meter.cancelled_error("hash");
+    }
+    if (in.bad()) return Error{Code::io, c.files[i].string() + ": could not be read to its end"};
+    c.identity[i].sha256 = hash.hex();
+  }
+  meter.finish();
+  return check_unchanged(c);
+}
+
+Json identity_json(const Container& c) {
+  Json json = Json::array();
+  for (const SourceFile& file : c.identity)
+    json.push_back({{"name", file.name},
+                    {"bytes", file.bytes},
+                    {"mtime_ns", file.mtime_ns},
+                    {"sha256", file.sha256.empty() ? Json() : Json(file.sha256)}});
+  return json;
 }
 
 Json part_json(const Container& c, const Part& part) {
@@ -60,6 +101,7 @@ Json container_json(const Container& c) {
   std::uint64_t bytes = 0;
   for (const SourceFile& file : c.identity) bytes += file.bytes;
   json["file_bytes"] = bytes;
+  json["identity"] = identity_json(c);
   json["parts"] = Json::array();
   for (const Part& part : c.parts) json["parts"].push_back(part_json(c, part));
   json["pixel_mask"] = {{"present", c.has_pixel_mask}, {"bad_pixels", c.valid_pixels.count() - c.valid_pixels.n_set()}};
@@ -101,6 +143,8 @@ std::string container_text(const Container& c, const Json& json) {
                                          c.valid_pixels.count() - c.valid_pixels.n_set(), c.valid_pixels.count())
                            : std::string("  pixel mask   none in the source\n");
   text += fmt::format("  calibration  {}\n", calibration_text(c.calibration));
+  for (const SourceFile& file : c.identity)
+    if (!file.sha256.empty()) text += fmt::format("  sha256       {}  {}\n", file.sha256, file.name);
   if (json.contains("memory"))
     for (const auto& [kind, need] : json["memory"].items())
       if (!need.is_null())
@@ -128,13 +172,21 @@ Result<Answer> info(const InfoArguments& arguments, Session& session) {
   Answer answer;
   answer.result["files"] = Json::array();
   for (const std::string& file : arguments.files) {
-    const auto container = inspect(file, open);
+    auto container = inspect(file, open);
+    if (container && arguments.hash)
+      if (auto hashed = hash_files(*container, session.job()); !hashed) {
+        if (hashed.error().code == Code::cancelled) return hashed.error();
+        container = hashed.take_error();
+      }
     Json json;
     const Error* problem = nullptr;
     if (!container) {
       problem = &container.error();
-      json = {{"file", file}, {"ready", false}, {"reason", problem->message}, {"code", code_info(problem->code).name}};
-      answer.text += fmt::format("{}\n  not ready    {}\n", file, problem->message);
+      json = {{"file", file},
+              {"ready", false},
+              {"reason", with_option_names(problem->message)},
+              {"code", code_info(problem->code).name}};
+      answer.text += fmt::format("{}\n  not ready    {}\n", file, with_option_names(problem->message));
     } else {
       json = container_json(*container);
       if (container->not_ready)

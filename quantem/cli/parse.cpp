@@ -19,6 +19,7 @@ bool read_whole(std::string_view text, T& value) {
 }
 
 bool read_finite(std::string_view text, double& value) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);  // from_chars takes no plus
   return read_whole(text, value) && std::isfinite(value);
 }
 
@@ -175,6 +176,14 @@ std::string with_option_names(const std::string& message) {
                                                                         {"dataset_path", "--dataset"},
                                                                         {"extra_frames=", "--extra-frames"},
                                                                         {"missing=", "--missing"},
+                                                                        {"transpose=", "--transpose"},
+                                                                        {"polarity=", "--polarity"},
+                                                                        {"units=", "--units"},
+                                                                        {"method=", "--method"},
+                                                                        {"flagged=", "--flagged"},
+                                                                        {"representation=", "--representation"},
+                                                                        {"skip_frames=", "--skip-frames"},
+                                                                        {"flyback_cols=", "--flyback-cols"},
                                                                         {"center=", "--center"},
                                                                         {"radius=", "--radius"},
                                                                         {"rotation_deg=", "--rotation-deg"},

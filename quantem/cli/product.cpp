@@ -7,6 +7,7 @@
 
 #include "quantem/cli/parse.h"
 #include "quantem/display/png.h"
+#include "quantem/display/tiff.h"
 
 namespace quantem::cli {
 namespace {
@@ -31,6 +32,14 @@ Result<std::string> png_of(const Rgba& picture, const Provenance& provenance) {
   return std::string(bytes.begin(), bytes.end());
 }
 
+Result<std::string> tiff_of(const Product& product, const Image<float>& image, const std::optional<PixelStep>& step) {
+  TiffOptions options;
+  options.description = fmt::format("{}, {}; provenance in {}.json", product.title, product.unit, product.name);
+  if (step && step->unit == "A") options.pixel_size_A = step->size;
+  QUANTEM_TRY_ASSIGN(bytes, encode_tiff(image, options));
+  return std::string(bytes.begin(), bytes.end());
+}
+
 std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -48,7 +57,11 @@ Product Collection::begin(const std::string& name, const std::string& title, con
 
 Result<Done> Collection::finish(Product product, const Image<float>& shown, const Look& look) {
   product.statistics = statistics_of(shown);
-  if (pictures_) {
+  if (formats_.tiff) {
+    QUANTEM_TRY_ASSIGN(tiff, tiff_of(product, shown, look.step));
+    product.tiff = std::move(tiff);
+  }
+  if (formats_.png) {
     auto range = look.symmetric ? symmetric_window(shown) : window(shown, {}, look.transform);
     if (!range) return range.take_error();
     Panel panel;
@@ -63,7 +76,7 @@ Result<Done> Collection::finish(Product product, const Image<float>& shown, cons
 
 Result<Done> Collection::add_vectors(const std::string& title, const Grid<float>& row, const Grid<float>& col,
                                      const Look& look) {
-  if (!pictures_) return Done{};
+  if (!formats_.png) return Done{};
   Panel panel;
   panel.title = title, panel.subtitle = look.subtitle, panel.step = look.step;
   QUANTEM_TRY_ASSIGN(drawn, show_vectors(std::move(panel), row, col));
@@ -92,7 +105,7 @@ std::vector<std::string> Collection::note_lines() const {
 }
 
 std::vector<std::string> Collection::file_names(const std::string& product) {
-  return {product + ".npy", product + ".json", product + ".png"};
+  return {product + ".npy", product + ".tif", product + ".json", product + ".png"};
 }
 
 Result<Json> Collection::write(OutputSet& output, Json report, const Sheet& sheet,
@@ -100,10 +113,15 @@ Result<Json> Collection::write(OutputSet& output, Json report, const Sheet& shee
   std::vector<Panel> panels;
   report["products"] = Json::object();
   for (const Product& product : products_) {
-    output.add(product.name + ".npy", product.npy);
+    const auto put = [&](const std::string& bytes, const char* ending) {
+      if (bytes.empty()) return Json();
+      output.add(product.name + ending, bytes);
+      return Json(product.name + ending);
+    };
     const Json provenance = provenance_json(product.provenance);
     output.add(product.name + ".json", text_of(provenance));
-    Json entry = {{"array", product.name + ".npy"},
+    Json entry = {{"array", put(product.npy, ".npy")},
+                  {"tiff", put(product.tiff, ".tif")},
                   {"title", product.title},
                   {"shape", product.shape},
                   {"dtype", dtype_name(product.dtype)},
@@ -182,7 +200,8 @@ Json acquisition_json(const Container& container, const Volume& volume) {
   return json;
 }
 
-std::vector<std::string> sheet_header(const Container& container, const Volume& volume) {
+std::vector<std::string> sheet_header(const Container& container, const Volume& volume,
+                                      const Calibration& calibration) {
   std::vector<std::string> lines;
   lines.push_back(fmt::format("{} scan positions, {} detector pixels, {}; counts {} to {}",
                               to_string(volume.shape().scan), to_string(volume.shape().det), dtype_name(volume.dtype()),
@@ -192,7 +211,7 @@ std::vector<std::string> sheet_header(const Container& container, const Volume& 
   lines.push_back(fmt::format("{}; {}",
                               container.has_pixel_mask || n_bad ? fmt::format("{} bad pixels", n_bad) : "no pixel mask",
                               n_missing ? fmt::format("{} positions missing", n_missing) : "no position missing"));
-  lines.push_back(calibration_text(volume.calibration()));
+  lines.push_back(calibration_text(calibration));
   return lines;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Products on their way to a folder: NAME.npy, NAME.json (provenance), NAME.png, one contact sheet, and report.json last, so that a
-// folder with a report is whole.
+// Products on their way to a folder: NAME.npy, NAME.tif, NAME.png as asked for, NAME.json (provenance), one contact sheet, and
+// report.json last, so that a folder with a report is whole.
 
 #include <chrono>
 #include <filesystem>
@@ -28,8 +28,12 @@ struct Look {
   std::vector<Circle> circles;
 };
 
+struct WriteFormats {
+  bool npy = true, tiff = false, png = true;
+};
+
 struct Product {
-  std::string name, title, npy, unit;
+  std::string name, title, npy, tiff, unit;  // npy, tiff: the files' bytes; empty: not written
   Dtype dtype = Dtype::f32;
   std::vector<std::uint64_t> shape;
   Json statistics;
@@ -39,16 +43,16 @@ struct Product {
 
 class Collection {
  public:
-  explicit Collection(bool pictures) : pictures_(pictures) {}
+  explicit Collection(WriteFormats formats) : formats_(formats) {}
 
-  // Adds an array with its picture. The array is written as it is; the picture shows it as f32.
+  // Adds an array with its picture. The .npy holds it as it is; TIFF and picture show it as f32.
   template <class T>
   Result<Done> add(const std::string& name, const std::string& title, const Grid<T>& grid, const Look& look) {
     Product product = begin(name, title, grid.unit, grid.provenance, dtype_of<T>(), grid.extent);
-    product.npy = npy_of(grid.values, product.shape);
+    if (formats_.npy) product.npy = npy_of(grid.values, product.shape);
     return finish(std::move(product), displayable(grid), look);
   }
-  // Adds an array without a picture (exact integers beside a float image).
+  // Adds an array without a picture, as .npy whatever was asked for: exact integers have no other form here.
   template <class T>
   void add_array(const std::string& name, const Grid<T>& grid) {
     Product product = begin(name, name, grid.unit, grid.provenance, dtype_of<T>(), grid.extent);
@@ -78,7 +82,7 @@ class Collection {
                        const Provenance& provenance, Dtype dtype, Extent extent);
   Result<Done> finish(Product product, const Image<float>& shown, const Look& look);
 
-  bool pictures_;
+  WriteFormats formats_;
   std::vector<Product> products_;
   std::vector<std::pair<std::string, Panel>> extra_panels_;  // stem, picture
   Json notes_ = Json::array();
@@ -106,7 +110,7 @@ std::optional<PixelStep> fft_step(const Calibration& calibration, Extent scan); 
 
 // What a report says of the acquisition: source, shape, dtype, storage, audit, masks, calibration with origins.
 Json acquisition_json(const Container& container, const Volume& volume);
-std::vector<std::string> sheet_header(const Container& container, const Volume& volume);
+std::vector<std::string> sheet_header(const Container& container, const Volume& volume, const Calibration& calibration);
 
 // Adds the correlation of `phase` with the truth to the report and to the answer; exit status 7 when it is below `at_least`.
 Result<Done> compare_with_truth(const std::optional<Image<float>>& phase, const std::string& truth,

@@ -4,21 +4,20 @@
 
 #include <algorithm>
 
+#include "quantem/cli/acquisition.h"
 #include "quantem/cli/deflection.h"
 #include "quantem/cli/detectors.h"
-#include "quantem/cli/parse.h"
-#include "quantem/cli/product.h"
-#include "quantem/cli/resolve.h"
-#include "quantem/cli/verbs.h"
+#include "quantem/cli/frame_maps.h"
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/display/fft_magnitude.h"
-#include "quantem/io/load.h"
 
 namespace quantem::cli {
 namespace {
 
-constexpr const char* kAll[] = {"bf", "abf", "adf", "haadf", "df", "total", "mean", "max", "com", "dpc", "idpc", "fft"};
+// In the order of the sheet; the last one only by name.
+constexpr const char* kAll[] = {"bf",  "abf", "adf", "haadf", "df",  "total", "mean",
+                                "max", "com", "dpc", "idpc",  "fft", "stats"};
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -34,8 +33,8 @@ struct Plan {
 Plan make_plan(const ProductsArguments& a) {
   Plan plan;
   plan.by_name = !a.selected.empty();
-  for (const char* name : kAll)
-    if (!plan.by_name || contains(a.selected, name)) plan.names.push_back(name);
+  for (const std::string name : kAll)
+    if (plan.by_name ? contains(a.selected, name) : name != "stats") plan.names.push_back(name);
   const bool limits = !a.inner.empty() || !a.outer.empty();
   const bool ring_selected = contains(a.selected, "abf") || contains(a.selected, "adf") ||
                              contains(a.selected, "haadf") || contains(a.selected, "df");
@@ -47,39 +46,40 @@ Plan make_plan(const ProductsArguments& a) {
   return plan;
 }
 
-std::vector<std::string> planned_files(const Plan& plan) {
-  std::vector<std::string> files = {"report.json", "contact_sheet.png"};
-  const auto add = [&](const std::string& product) {
-    for (std::string& name : Collection::file_names(product)) files.push_back(std::move(name));
+std::vector<std::string> planned_products(const Plan& plan) {
+  std::vector<std::string> products;
+  const auto add = [&](std::initializer_list<const char*> names) {
+    products.insert(products.end(), names.begin(), names.end());
   };
   for (const std::string& name : plan.names) {
     if (name == "com")
-      add("com_row"), add("com_col");
+      add({"com_row", "com_col"});
     else if (name == "dpc")
-      add("dpc_magnitude"), add("dpc_direction"), files.push_back("dpc_vectors.png");
+      add({"dpc_magnitude", "dpc_direction"});
     else if (name == "fft")
-      add("fft_bf"), add("fft_idpc");
+      add({"fft_bf", "fft_idpc"});
+    else if (name == "stats")
+      products.insert(products.end(), std::begin(kFrameMaps), std::end(kFrameMaps));
     else
-      add(name), files.push_back(name + "_exact.npy");
+      add({name.c_str(), (name + "_exact").c_str()});
   }
-  return files;
+  return products;
 }
 
 // Everything that the steps share.
 struct Work {
   const ProductsArguments& arguments;
   Session& session;
-  Plan plan;
-  Container container;
-  Volume volume;
+  const Plan& plan;
+  Acquisition acquisition;
   Collection collection;
-  Stopwatch watch;
-  Pattern<double> mean;
-  ProbeFacts facts;
-  Calibration calibration;
-  std::optional<Image<float>> bf, phase;
-  Json deflection;
-  std::vector<std::string> lines;
+  Stopwatch watch = {};
+  Pattern<double> mean = {};
+  ProbeFacts facts = {};
+  std::optional<Image<float>> bf = {};
+  Findings findings = {"products"};
+  [[nodiscard]] const Volume& volume() const { return acquisition.volume; }
+  [[nodiscard]] const Calibration& calibration() const { return acquisition.calibration; }
 
   // Fails when the product was asked for by name, else notes the refusal.
   Result<Done> refused(const std::string& product, const Error& error) {
@@ -90,14 +90,14 @@ struct Work {
 };
 
 Result<Done> find_the_probe(Work& w) {
-  QUANTEM_TRY_ASSIGN(mean, mean_pattern(w.volume, w.session.job()));
+  QUANTEM_TRY_ASSIGN(mean, mean_pattern(w.volume(), w.session.job()));
   w.mean = std::move(mean);
   w.collection.time("mean_pattern", w.watch.lap());
-  w.calibration = w.volume.calibration();
-  QUANTEM_TRY_ASSIGN(facts, probe_facts(w.arguments.probe, w.mean, w.volume.valid_pixels(), w.calibration));
+  QUANTEM_TRY_ASSIGN(facts, probe_facts(w.arguments.probe, w.mean, w.volume().valid_pixels(), w.calibration()));
   w.facts = std::move(facts);
-  if (w.facts.probe && w.calibration.semiangle_mrad.value && !w.calibration.det_sampling_mrad.value)
-    w.calibration.det_sampling_mrad = det_sampling_from_probe(*w.calibration.semiangle_mrad.value, *w.facts.probe);
+  Calibration& known = w.acquisition.calibration;
+  if (w.facts.probe && known.semiangle_mrad.value && !known.det_sampling_mrad.value)
+    known.det_sampling_mrad = det_sampling_from_probe(*known.semiangle_mrad.value, *w.facts.probe);
   w.collection.time("probe", w.watch.lap());
   return Done{};
 }
@@ -109,15 +109,26 @@ void record_probe(const ProbeFacts& facts, Provenance& provenance) {
 }
 
 Result<Done> add_exact(Work& w, const VirtualDetector& detector) {
-  if (is_unsigned_count(w.volume.dtype())) {
-    QUANTEM_TRY_ASSIGN(image, masked_sum_exact(w.volume, detector.mask));
+  if (is_unsigned_count(w.volume().dtype())) {
+    QUANTEM_TRY_ASSIGN(image, masked_sum_exact(w.volume(), detector.mask));
     w.collection.add_array(detector.name + "_exact", image);
-  } else if (is_signed_count(w.volume.dtype())) {
-    QUANTEM_TRY_ASSIGN(image, masked_sum_signed(w.volume, detector.mask));
+  } else if (is_signed_count(w.volume().dtype())) {
+    QUANTEM_TRY_ASSIGN(image, masked_sum_signed(w.volume(), detector.mask));
     w.collection.add_array(detector.name + "_exact", image);
   } else {
     return w.refused(detector.name + "_exact", Error{Code::wrong_dtype, "float counts have no exact integer sum"});
   }
+  return Done{};
+}
+
+Result<Done> add_image(Work& w, const VirtualDetector& detector, Image<float>& image) {
+  if (detector.name != "total" && detector.name != "masked") record_probe(w.facts, image.provenance);
+  Look look;
+  look.subtitle = detector.subtitle;
+  look.step = scan_step(w.calibration());
+  QUANTEM_TRY(w.collection.add(detector.name, detector.title, image, look));
+  if (detector.name == "bf") w.bf = image;
+  if (w.arguments.exact && !detector.weights) return add_exact(w, detector);
   return Done{};
 }
 
@@ -126,29 +137,32 @@ Result<Done> add_images(Work& w) {
   std::vector<VirtualDetector> detectors;
   std::vector<Mask> masks;
   const auto want = [&](const std::string& name) -> Result<Done> {
-    auto made = make_detector(name, w.arguments, w.facts, w.volume.shape().det, w.calibration);
+    auto made = make_detector(name, w.arguments, w.facts, w.volume().shape().det, w.calibration());
     if (!made) return w.refused(name, made.error());
-    masks.push_back(made->mask);
+    if (!made->weights) masks.push_back(made->mask);
     detectors.push_back(*std::move(made));
     return Done{};
   };
   for (const std::string& name : w.plan.names)
     if (is_detector(name)) QUANTEM_TRY(want(name));
   if (w.plan.has("fft") && !w.plan.has("bf"))
-    if (auto made = make_detector("bf", w.arguments, w.facts, w.volume.shape().det, w.calibration)) {
-      QUANTEM_TRY_ASSIGN(image, masked_sum(w.volume, made->mask));
+    if (auto made = make_detector("bf", w.arguments, w.facts, w.volume().shape().det, w.calibration())) {
+      QUANTEM_TRY_ASSIGN(image, masked_sum(w.volume(), made->mask));
       w.bf = std::move(image);
     }
-  if (masks.empty()) return Done{};
-  QUANTEM_TRY_ASSIGN(images, masked_sums(w.volume, masks, w.session.job()));
-  for (std::size_t i = 0; i < images.size(); ++i) {
-    if (detectors[i].name != "total" && detectors[i].name != "masked") record_probe(w.facts, images[i].provenance);
-    Look look;
-    look.subtitle = detectors[i].subtitle;
-    look.step = scan_step(w.calibration);
-    QUANTEM_TRY(w.collection.add(detectors[i].name, detectors[i].title, images[i], look));
-    if (w.arguments.exact) QUANTEM_TRY(add_exact(w, detectors[i]));
-    if (detectors[i].name == "bf") w.bf = images[i];
+  std::vector<Image<float>> images;
+  if (!masks.empty()) {
+    QUANTEM_TRY_ASSIGN(sums, masked_sums(w.volume(), masks, w.session.job()));
+    images = std::move(sums);
+  }
+  auto image = images.begin();
+  for (const VirtualDetector& detector : detectors) {
+    if (detector.weights) {
+      QUANTEM_TRY_ASSIGN(weighted, weighted_sum(w.volume(), *detector.weights, w.session.job()));
+      QUANTEM_TRY(add_image(w, detector, weighted));
+    } else {
+      QUANTEM_TRY(add_image(w, detector, *image++));
+    }
   }
   w.collection.time("images", w.watch.lap());
   return Done{};
@@ -170,7 +184,7 @@ Pattern<T> as_pattern(const HostArray& array, Extent det) {
 Result<Done> add_patterns(Work& w) {
   Look look;
   look.colormap = "inferno", look.transform = Transform::log;
-  look.step = detector_step(w.calibration);
+  look.step = detector_step(w.calibration());
   if (w.plan.has("mean")) {
     Look with_disc = look;
     if (w.facts.probe)
@@ -183,11 +197,11 @@ Result<Done> add_patterns(Work& w) {
     QUANTEM_TRY(w.collection.add("mean", "Mean pattern", w.mean, with_disc));
   }
   if (w.plan.has("max")) {
-    QUANTEM_TRY_ASSIGN(array, max_pattern(w.volume, w.session.job()));
+    QUANTEM_TRY_ASSIGN(array, max_pattern(w.volume(), w.session.job()));
     Result<Done> added = Done{};
     look.subtitle = "log scale";
     visit_count_dtype(array.dtype, [&]<class T>() {
-      added = w.collection.add("max", "Maximum pattern", as_pattern<T>(array, w.volume.shape().det), look);
+      added = w.collection.add("max", "Maximum pattern", as_pattern<T>(array, w.volume().shape().det), look);
     });
     QUANTEM_TRY(std::move(added));
   }
@@ -197,23 +211,17 @@ Result<Done> add_patterns(Work& w) {
 
 Result<Done> add_centers(Work& w) {
   if (!w.plan.has("com") && !w.plan.has("dpc") && !w.plan.has("idpc") && !w.plan.has("fft")) return Done{};
-  QUANTEM_TRY_ASSIGN(com, com_field(w.volume, nullptr, w.session.job()));
+  QUANTEM_TRY_ASSIGN(com, com_field(w.volume(), nullptr, w.session.job()));
   w.collection.time("com", w.watch.lap());
-  const ComMaps maps = to_maps(com);
-  if (w.plan.has("com")) {
-    Look look;
-    look.step = scan_step(w.calibration), look.colormap = "RdBu_r", look.subtitle = "detector axes, absolute";
-    QUANTEM_TRY(w.collection.add("com_row", "CoM row", maps.row, look));
-    QUANTEM_TRY(w.collection.add("com_col", "CoM col", maps.col, look));
-  }
+  if (w.plan.has("com")) QUANTEM_TRY(add_com_maps(com, w.calibration(), w.collection));
   const bool with_dpc = w.plan.has("dpc"), with_idpc = w.plan.has("idpc") || (w.plan.has("fft") && !w.plan.by_name);
   if (!with_dpc && !with_idpc) return Done{};
-  QUANTEM_TRY_ASSIGN(options, dpc_options(w.arguments.dpc, w.calibration));
-  auto answer = add_deflection(com, w.calibration, options, with_dpc, with_idpc, false, w.collection);
+  QUANTEM_TRY_ASSIGN(options, dpc_options(w.arguments.dpc, w.calibration()));
+  auto answer = add_deflection(com, w.calibration(), options, with_dpc, with_idpc, false, w.collection);
   if (!answer) return w.refused(with_dpc ? (with_idpc ? "dpc, idpc" : "dpc") : "idpc", answer.error());
-  w.deflection = answer->json;
-  w.phase = answer->phase;
-  w.lines.insert(w.lines.end(), answer->lines.begin(), answer->lines.end());
+  w.findings.report["dpc"] = answer->json;
+  w.findings.phase = answer->phase;
+  w.findings.lines.insert(w.findings.lines.end(), answer->lines.begin(), answer->lines.end());
   w.collection.time("dpc", w.watch.lap());
   return Done{};
 }
@@ -222,8 +230,8 @@ Result<Done> add_transforms(Work& w) {
   if (!w.plan.has("fft")) return Done{};
   Look look;
   look.subtitle = "log magnitude";
-  look.step = fft_step(w.calibration, w.volume.shape().scan);
-  for (const auto& [name, image] : {std::pair{"bf", &w.bf}, std::pair{"idpc", &w.phase}}) {
+  look.step = fft_step(w.calibration(), w.volume().shape().scan);
+  for (const auto& [name, image] : {std::pair{"bf", &w.bf}, std::pair{"idpc", &w.findings.phase}}) {
     if (!*image) continue;  // said where the image itself was refused
     auto transformed = fft_magnitude(**image);
     if (!transformed) {
@@ -246,85 +254,45 @@ Json probe_json(const ProbeFacts& facts) {
   return json;
 }
 
-Result<Answer> write_answer(Work& w, OutputSet& output) {
-  for (const Product& product : w.collection.products())
-    for (const std::string& warning : product.provenance.warnings) w.session.warn(warning);
-  Json report = {{"schema", "quantem.gpu.report/v1"}, {"command", "products"}, {"version", software_revision()}};
-  report.update(acquisition_json(w.container, w.volume));
-  report["calibration"] = calibration_json(w.calibration);
-  report["probe"] = probe_json(w.facts);
-  report["dpc"] = w.deflection;
-  Answer answer;
-  QUANTEM_TRY(compare_with_truth(w.phase, w.arguments.truth, w.arguments.truth_at_least, report, answer));
-  const std::string truth_line = std::move(answer.text);
-  Sheet sheet;
-  sheet.title = w.container.path.filename().string();
-  sheet.header = sheet_header(w.container, w.volume);
-  sheet.footer = w.collection.note_lines();
-  for (const std::string& line : sheet.footer) w.session.say("note: " + line);
-  sheet.footer.insert(sheet.footer.end(), w.session.warnings().begin(), w.session.warnings().end());
-  if (w.session.cancelled()) return Error{Code::cancelled, "products cancelled; nothing was written"};
-  QUANTEM_TRY_ASSIGN(written, w.collection.write(output, std::move(report), sheet, w.session.warnings()));
-  QUANTEM_TRY(output.commit());
+void report_probe(Work& w) {
+  w.findings.report["probe"] = probe_json(w.facts);
+  w.findings.report["dpc"] = nullptr;
+  const auto& probe = w.facts.probe;
+  w.findings.lines.push_back(
+      probe ? fmt::format("disc: centre ({:.3f}, {:.3f}), R {:.3f} px", probe->center.row, probe->center.col,
+                          probe->radius)
+            : fmt::format("disc: {}", w.facts.reason ? w.facts.reason->message : "not looked for"));
+}
 
-  answer.text = fmt::format("{}\n", w.container.path.string());
-  for (const std::string& line : sheet.header) answer.text += "  " + line + "\n";
-  answer.text += w.facts.probe
-                     ? fmt::format("  disc: centre ({:.3f}, {:.3f}), R {:.3f} px\n", w.facts.probe->center.row,
-                                   w.facts.probe->center.col, w.facts.probe->radius)
-                     : fmt::format("  disc: {}\n", w.facts.reason ? w.facts.reason->message : "not looked for");
-  for (const std::string& line : w.lines) answer.text += "  " + line + "\n";
-  answer.text += truth_line;
-  answer.text += fmt::format("{} product(s) in {}\n", w.collection.products().size(), output.folder().string());
-  if (!w.arguments.no_pictures)
-    answer.text += fmt::format("  all of them: {}\n", (output.folder() / "contact_sheet.png").string());
-  answer.text += fmt::format("  numbers and provenance: {}\n", (output.folder() / "report.json").string());
-  answer.result = std::move(written);
-  answer.result["folder"] = output.folder().string();
-  return answer;
+Result<Done> add_statistics(Work& w) {
+  if (!w.plan.has("stats")) return Done{};
+  auto totals = add_frame_maps(w.volume(), scan_step(w.calibration()), w.session.job(), w.collection);
+  if (!totals) return w.refused("stats", totals.error());
+  w.findings.report["statistics"] = *std::move(totals);
+  w.collection.time("stats", w.watch.lap());
+  return Done{};
+}
+
+Result<Answer> products_of(Work w, OutputSet& output) {
+  QUANTEM_TRY(find_the_probe(w));
+  report_probe(w);
+  QUANTEM_TRY(add_images(w));
+  QUANTEM_TRY(add_patterns(w));
+  QUANTEM_TRY(add_centers(w));
+  QUANTEM_TRY(add_transforms(w));
+  QUANTEM_TRY(add_statistics(w));
+  return write_results(w.acquisition, w.findings, w.arguments, w.collection, output, w.session);
 }
 
 }  // namespace
 
 Result<Answer> products(const ProductsArguments& arguments, Session& session) {
   const Plan plan = make_plan(arguments);
-  OutputSet output(arguments.out, arguments.overwrite);
-  QUANTEM_TRY(output.check(planned_files(plan)));
-  QUANTEM_TRY_ASSIGN(load_how, load_options(arguments.load));
-  Calibration given;  // options are read before the file is
-  QUANTEM_TRY(override_calibration(arguments.calibration, given));
-  QUANTEM_TRY(dpc_options(arguments.dpc, given));
-  QUANTEM_TRY_ASSIGN(device, session.open(arguments.device));
-  Stopwatch watch;
-  QUANTEM_TRY_ASSIGN(container, open_ready(arguments.file, arguments.source));
-  QUANTEM_TRY(override_calibration(arguments.calibration, container.calibration));
-  for (const std::string& warning : container.warnings) session.warn(warning);
-  const double inspect_seconds = watch.lap();
-  QUANTEM_TRY_ASSIGN(volume, load(device, container, load_how, session.job()));
-  const double load_seconds = watch.lap();
-
-  Work work{arguments,
-            session,
-            plan,
-            std::move(container),
-            std::move(volume),
-            Collection(!arguments.no_pictures),
-            watch,
-            {},
-            {},
-            {},
-            {},
-            {},
-            {},
-            {}};
-  work.collection.time("inspect", inspect_seconds);
-  work.collection.time("load", load_seconds);
-  QUANTEM_TRY(find_the_probe(work));
-  QUANTEM_TRY(add_images(work));
-  QUANTEM_TRY(add_patterns(work));
-  QUANTEM_TRY(add_centers(work));
-  QUANTEM_TRY(add_transforms(work));
-  return write_answer(work, output);
+  return for_each_acquisition(
+      arguments, session, planned_products(plan), {"dpc_vectors"},
+      [&](Acquisition acquisition, Collection collection, OutputSet& output) {
+        return products_of({arguments, session, plan, std::move(acquisition), std::move(collection)}, output);
+      });
 }
 
 }  // namespace quantem::cli

@@ -91,9 +91,13 @@ Result<Device> Session::open(const DeviceArguments& device) const {
 }
 
 void Session::warn(const std::string& text) {
-  if (std::find(warnings_.begin(), warnings_.end(), text) != warnings_.end()) return;
-  warnings_.push_back(text);
-  say("warning: " + text);
+  const auto add = [&](std::vector<std::string>& list) {
+    if (std::find(list.begin(), list.end(), text) != list.end()) return false;
+    list.push_back(text);
+    return true;
+  };
+  add(acquisition_warnings_);
+  if (add(warnings_)) say("warning: " + text);
 }
 
 void Session::say(std::string_view text) {

@@ -31,7 +31,10 @@ class Session {
   void say(std::string_view text);     // a line on stderr, unless --quiet
   [[nodiscard]] Job job();
   [[nodiscard]] bool cancelled() const { return host_.stop.stop_requested(); }
-  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }  // of the whole call
+  // Those of the acquisition at hand: since the last begin_acquisition().
+  [[nodiscard]] const std::vector<std::string>& acquisition_warnings() const { return acquisition_warnings_; }
+  void begin_acquisition() { acquisition_warnings_.clear(); }
   void end_progress() {
     if (progress_) progress_->close();
   }
@@ -44,7 +47,7 @@ class Session {
   std::ostream& err_;
   bool quiet_ = false;
   std::optional<ProgressPrinter> progress_;
-  std::vector<std::string> warnings_;
+  std::vector<std::string> warnings_, acquisition_warnings_;
 };
 
 }  // namespace quantem::cli
