@@ -241,7 +241,7 @@ int run_load(const std::string& master, Backend backend, int repeat, std::uint64
 }
 
 int main_with(const std::vector<std::string>& words) {
-  if (words.size() < 2) {
+  if (words.size() < 2 || words.size() % 2) {  // a verb, a file, then options with a value each
     fmt::print(stderr, "{}", kUsage);
     return 2;
   }

@@ -28,8 +28,8 @@ Complex times(Complex a, Complex b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
-// F[k] = w[k] sum_n (f[n] w[n]) conj(w[k - n]),  w[n] = exp(-pi i n^2 / N): a convolution, done in a power of two >= 2N
-// - 1.
+// F[k] = w[k] sum_n (f[n] w[n]) conj(w[k - n]),  w[n] = exp(-pi i n^2 / N): a convolution, done in a power of two
+// of at least 2 N - 1.
 class Chirp {
  public:
   explicit Chirp(std::uint32_t n)

@@ -13,7 +13,7 @@ Result<Done> check_axis(std::uint32_t start, std::uint32_t stop, std::uint32_t n
                  name + "_stop is " + std::to_string(stop) + ", the axis has " + std::to_string(n)};
   if (start >= stop)
     return Error{Code::invalid_argument, name + "_start is " + std::to_string(start) + ", must be below " +
-                                             axis.data() + "_stop " + std::to_string(stop) + " (the axis has " +
+                                             std::string(axis) + "_stop " + std::to_string(stop) + " (the axis has " +
                                              std::to_string(n) + "): an empty region selects nothing"};
   return Done{};
 }

@@ -21,6 +21,9 @@ TEST(Units, U02_SpellingsMeanOneThing) {
                                                     {" \xC2\xB5m ", {1e4, "A"}},
                                                     {"rad", {1000, "mrad"}},
                                                     {"keV", {1, "kV"}},
+                                                    {"volts", {1e-3, "kV"}},
+                                                    {"micrometers", {1e4, "A"}},
+                                                    {"microseconds", {1, "us"}},
                                                     {"pixels", {1, "px"}},
                                                     {"ms", {1000, "us"}}};
   for (const auto& [text, expected] : known) EXPECT_EQ(to_base(1, text), expected) << text;

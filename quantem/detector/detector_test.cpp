@@ -187,6 +187,10 @@ TEST(Detector, C37_G13_MaskOfAnotherShape) {
   const auto r = masked_sum(v, all_pixels({6, 4}));
   ASSERT_FALSE(r);
   EXPECT_EQ(r.error().message, "masked_sum: mask is (6, 4), detector is (4, 6)");
+  Mask short_of_bits = all_pixels({4, 6});
+  short_of_bits.bits = BitMask(23, true);
+  EXPECT_EQ(masked_sum(v, short_of_bits).error().message,
+            "masked_sum: mask holds 23 values, detector (4, 6) has 24 pixels");
   EXPECT_EQ(moment_sums(v, nullptr)->row, [&] {
     const Mask m = all_pixels({4, 6});
     return moment_sums(v, &m)->row;

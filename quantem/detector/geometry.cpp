@@ -236,6 +236,7 @@ Result<std::variant<Mask, Weights>> selection_from(const StridedArray& array, Ex
   if (array.strides_bytes.size() != 2)
     return Error{Code::invalid_argument,
                  "mask has " + std::to_string(array.strides_bytes.size()) + " strides for 2 axes"};
+  if (!array.data) return Error{Code::invalid_argument, "mask " + shape_text(array.shape) + " has no data"};
   std::vector<double> values(det.count());
   for (std::uint32_t i = 0; i < det.rows; ++i)
     for (std::uint32_t j = 0; j < det.cols; ++j)

@@ -141,6 +141,7 @@ TEST(Geometry, G13_ShapeOrderAndTypeOfAMaskArray) {
     ASSERT_FALSE(r);
     EXPECT_EQ(r.error().message, "mask is " + text + ", detector is (4, 6)");
   }
+  EXPECT_EQ(selection_from({Dtype::u8, {4, 6}, {6, 1}, nullptr}, det).error().message, "mask (4, 6) has no data");
 }
 
 TEST(ScanSet, C51_NoDuplicatesNoEmptySet) {

@@ -9,6 +9,10 @@ Result<Done> check_selection(const Volume& volume, Extent selection_det, std::ui
   QUANTEM_TRY(volume.check_open());
   const Extent det = volume.shape().det;
   if (selection_det == det && n == det.count()) return Done{};
+  if (selection_det == det)
+    return Error{Code::invalid_argument, std::string(operation) + ": mask holds " + std::to_string(n) +
+                                             " values, detector " + to_string(det) + " has " +
+                                             std::to_string(det.count()) + " pixels"};
   return Error{Code::invalid_argument,
                std::string(operation) + ": mask is " + to_string(selection_det) + ", detector is " + to_string(det)};
 }

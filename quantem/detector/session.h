@@ -35,6 +35,7 @@ class DetectorSession {
   Result<Image<float>> band(Band band, const Job& job = {});
 
  private:
+  DetectorSession() = default;  // only prepare() makes one
   friend Result<DetectorSession> prepare(const Volume&, const SessionOptions&);
   struct State;
   std::shared_ptr<State> state_;

@@ -83,12 +83,12 @@ class Intake {
   // Blocks in work at once hold their counts twice: as many as `device` has a work area for, at least one.
   Result<Done> run(const Device& device) {
     const std::uint64_t pixels = shape_.frame_pixels();
-    const std::uint64_t usable = device.usable_bytes();
+    usable_ = device.usable_bytes();
     const std::uint64_t need = encode_ ? 2 * block_bytes() : shape_.n_values() * sizeof(T);
-    if (need > usable)
+    if (need > usable_)
       return Error{Code::out_of_memory, "from_array: " + to_string(shape_) + " " +
                                             std::string(dtype_name(dtype_of<T>())) + " needs " + std::to_string(need) +
-                                            " bytes, " + device.label() + " has " + std::to_string(usable) +
+                                            " bytes, " + device.label() + " has " + std::to_string(usable_) +
                                             " usable; pass fewer positions or pixels" +
                                             (encode_ ? "" : ", or keep encoded storage (representation=\"encoded\")")};
     const int cores = device.options().threads > 0 ? device.options().threads : default_thread_count();
@@ -170,6 +170,13 @@ class Intake {
             block, encode_block<T>(sliced.layout, scratch->values, static_cast<std::uint32_t>(n), scratch->writer));
         sliced.block_bytes[b] = std::move(block.bytes);
         sliced.blocks[b] = block.block;
+        // What a block needs is known when it is encoded, not before.
+        const std::uint64_t held = held_bytes_ += sliced.block_bytes[b].n_bytes();
+        if (held > usable_)
+          return Error{Code::out_of_memory, "from_array: the encoded counts pass the " + std::to_string(usable_) +
+                                                " usable bytes at position " + std::to_string(first + n) + " of " +
+                                                std::to_string(shape_.n_positions()) +
+                                                "; pass fewer positions or pixels"};
       }
     return Done{};
   }
@@ -179,7 +186,8 @@ class Intake {
   IntakeRules rules_;
   const BitMask& valid_positions_;
   bool encode_;
-  std::uint64_t n_blocks_;
+  std::uint64_t n_blocks_, usable_ = 0;
+  std::atomic<std::uint64_t> held_bytes_ = 0;
   ScratchPool<Scratch> pool_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <string>
 
 namespace quantem {
@@ -120,6 +121,7 @@ std::uint16_t* BlockWriter::store(const Cut& cut) {
   }
   const std::uint32_t stream = n_added_++;
   if (stream % 64 == 0) list_base_[stream / 64] = static_cast<std::uint32_t>(n_lists_);
+  if (n_lists_ > std::numeric_limits<std::uint32_t>::max() - kMaxListed) too_large_ = true;  // list_base is u32
   n_lists_ += cut.n_listed;
   list_end_[stream] = static_cast<std::uint16_t>(n_lists_ - list_base_[stream / 64]);
   entry_[stream] = static_cast<std::uint32_t>(plane_bytes_) | cut.width;

@@ -212,5 +212,19 @@ TEST(FromArray, C85_MoreThanTheLimitIsRefused) {
   EXPECT_TRUE(says(refused.error(), "needs 2000 bytes")) << refused.error().message;
 }
 
+TEST(FromArray, C85_EncodedCountsAreHeldToTheLimitToo) {
+  // 2,048 positions of 32 pixels with all 16 planes in use: four blocks of 33 kB and more.
+  std::vector<std::uint16_t> values(2048 * 32);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint16_t>(i * 2654435761u >> 9);
+  DeviceOptions options;
+  options.memory_limit_bytes = 100'000;  // enough for a block in work and for two that are done
+  const Device limited = *open_device(Backend::cpu, 0, options);
+  const auto refused = from_array(limited, view(values, {32, 64, 4, 8}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::out_of_memory);
+  EXPECT_TRUE(says(refused.error(), "100000 usable bytes")) << refused.error().message;
+  EXPECT_TRUE(from_array(cpu(), view(values, {32, 64, 4, 8})));
+}
+
 }  // namespace
 }  // namespace quantem

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "quantem/runtime/cuda_context.h"
 #include "quantem/runtime/device.h"
 
 namespace quantem {
@@ -25,6 +26,12 @@ std::string processor_name() {
     if (line.starts_with("model name"))
       if (const auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
   return "CPU";
+}
+
+// Now, not when the device was opened: volumes may have come and gone since.
+std::uint64_t free_device_bytes(const Device& device) {
+  const auto context = CudaContext::of(device);
+  return context ? (*context)->free_bytes() : device.info().free_bytes;
 }
 
 struct BackendName {
@@ -64,7 +71,7 @@ std::string Device::label() const {
 }
 
 std::uint64_t Device::usable_bytes() const {
-  const std::uint64_t free = backend() == Backend::cpu ? meminfo_bytes("MemAvailable:") : info().free_bytes;
+  const std::uint64_t free = backend() == Backend::cpu ? meminfo_bytes("MemAvailable:") : free_device_bytes(*this);
   const std::uint64_t reserve = std::max<std::uint64_t>(std::uint64_t{512} << 20, info().total_bytes / 20);
   const std::uint64_t usable = free > reserve ? free - reserve : 0;
   return options().memory_limit_bytes ? std::min(usable, options().memory_limit_bytes) : usable;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "quantem/runtime/cuda_context.h"
 #include "quantem/runtime/device.h"
 #include "quantem/runtime/thread_pool.h"
 
@@ -56,6 +57,17 @@ TEST(Device, CpuOpensByNameAndCountsMemory) {
   EXPECT_LE(limited->usable_bytes(), 1000u);
   EXPECT_FALSE(open_device(Backend::cpu, 1));
   EXPECT_FALSE(parse_backend("gpu"));
+}
+
+TEST(Device, C85_UsableMemoryIsWhatIsFreeNow) {
+  const auto device = open_device(Backend::cuda);
+  if (!device) GTEST_SKIP() << "no CUDA device: " << list_cuda_devices().reason;
+  const auto context = CudaContext::of(*device);
+  ASSERT_TRUE(context) << context.error().message;
+  const std::uint64_t before = device->usable_bytes(), taken = std::uint64_t{256} << 20;
+  const auto memory = (*context)->allocate(taken, "test");
+  ASSERT_TRUE(memory) << memory.error().message;
+  EXPECT_LE(device->usable_bytes(), before - taken);
 }
 
 }  // namespace
