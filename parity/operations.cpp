@@ -4,7 +4,9 @@
 #include <limits>
 #include <numeric>
 
+#include "parity/guarded.h"
 #include "parity/table.h"
+#include "quantem/detector/detector_ops.h"
 #include "quantem/detector/geometry.h"
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
@@ -349,6 +351,72 @@ Result<Outcome> run_frame_statistics(const Volume& v, const Truth& t) {
   return Outcome{{std::move(s.total), largest, where, nonzero}, s.path};
 }
 
+// --- writes stay inside ----------------------------------------------------------------------------------------------------
+// The functions of the backends themselves, whose outputs are the caller's memory. At missing positions they write 0.
+BitMask selected_of(const Volume& v, const Mask& mask) {
+  BitMask bits = mask.bits;
+  bits &= v.valid_pixels();
+  return bits;
+}
+std::vector<std::int64_t> integer_weights(Extent det) {
+  std::vector<std::int64_t> weights;
+  for (const double w : weights_of(det)) weights.push_back(static_cast<std::int64_t>(8 * w));
+  return weights;
+}
+std::vector<Output> oracle_guarded(const Truth& t) {
+  const std::vector<Mask> masks = masks_of(t.shape.det);
+  std::vector<Output> out;
+  for (const Mask* mask : {&masks[0], &masks[1], &masks[2]}) out.emplace_back(moments_of(t, *mask).total);
+  U64 weighted;
+  const std::vector<std::int64_t> weights = integer_weights(t.shape.det);
+  for (std::uint64_t n = 0; n < t.shape.n_positions(); ++n) {
+    std::uint64_t sum = 0;  // modulo 2^64, as the operation's
+    for (std::uint64_t p = 0; p < weights.size(); ++p)
+      sum += static_cast<std::uint64_t>(weights[p]) * static_cast<std::uint64_t>(t.at(n, p));
+    weighted.push_back(sum);
+  }
+  out.emplace_back(weighted);
+  Moments m = moments_of(t, masks[0]);
+  for (U64* sums : {&m.total, &m.row, &m.col}) out.emplace_back(std::move(*sums));
+  const ScanSet set = positions_of(t);
+  std::uint64_t n = 0;
+  out.emplace_back(to_u64(sums_over(
+      t, [&](std::uint64_t i) { return set.members[i]; }, nullptr, &n)));
+  return out;
+}
+Result<Outcome> run_guarded(const Volume& v, const Truth& t) {
+  if (!is_unsigned_count(v.dtype())) return Error{Code::wrong_dtype, "this row is of unsigned counts"};
+  QUANTEM_TRY_ASSIGN(ops, detector_ops(v));
+  const std::vector<Mask> masks = masks_of(v.shape().det);
+  const BitMask selected[] = {selected_of(v, masks[0]), selected_of(v, masks[1]), selected_of(v, masks[2])};
+  std::vector<Guarded<std::uint64_t>> images(7, Guarded<std::uint64_t>(v.shape().n_positions()));
+  Guarded<std::uint64_t> pattern(v.shape().frame_pixels());
+  const std::span<std::uint64_t> sums[] = {images[0].span(), images[1].span()};
+  QUANTEM_TRY(ops->masked_sums(v, {selected, 2}, {sums, 2}, Job{}));
+  std::copy(sums[1].begin(), sums[1].end(), images[2].span().begin());
+  QUANTEM_TRY(ops->move_sum(v, selected[1], selected[2], images[2].span(), Job{}));
+  const std::vector<std::int64_t> weights = integer_weights(v.shape().det);
+  const std::span<const std::int64_t> weights_span(weights);
+  const std::span<std::uint64_t> weighted = images[3].span();
+  QUANTEM_TRY(ops->weighted_sums(v, {&weights_span, 1}, {&weighted, 1}, Job{}));
+  QUANTEM_TRY(ops->moment_sums(v, selected[0], images[4].span(), images[5].span(), images[6].span(), Job{}));
+  BitMask members = positions_of(t).members;
+  members &= v.valid_positions();
+  QUANTEM_TRY_ASSIGN(path, ops->pattern_sum(v, members, pattern.span(), Job{}));
+  Guarded<std::byte> largest(v.shape().frame_pixels() * item_bytes(v.dtype())), frame = largest;
+  QUANTEM_TRY(ops->pattern_max(v, members, largest.span(), Job{}));
+  QUANTEM_TRY(ops->frame(v, 0, frame.span()));
+  bool intact = pattern.intact() && largest.intact() && frame.intact();
+  Outcome outcome{{}, std::string(path)};
+  for (Guarded<std::uint64_t>& image : images) {
+    intact = intact && image.intact();
+    outcome.outputs.emplace_back(image.values());
+  }
+  outcome.outputs.emplace_back(pattern.values());
+  if (!intact) return Error{Code::internal, "a guard word around an output was written"};
+  return outcome;
+}
+
 // --- what a column must do -------------------------------------------------------------------------------------------------
 Expect storage(Column column, Dtype dtype) {
   if (column == Column::cuda_dense) return Expect::unsupported;
@@ -385,6 +453,7 @@ const std::vector<Operation>& operations() {
       {"frame", 0, run_frame, oracle_frame, any_dtype},
       {"read", 0, run_read, oracle_read, any_dtype},
       {"frame_statistics", 0, run_frame_statistics, oracle_frame_statistics, unsigned_only},
+      {"outputs between guard words", 0, run_guarded, oracle_guarded, unsigned_only},
   };
   return kOperations;
 }
