@@ -43,6 +43,7 @@ Plan plan_panel(const Panel& panel) {
   if (p.wheel) p.side_cols = kBarGap + kWheel + 30;
   const PixelStep step = panel.step.value_or(PixelStep{});
   p.bar = nice_scale_bar(step.size.col, step.unit, panel.source.cols);
+  if (!step.note.empty()) p.bar.label += ", " + step.note;
   for (const Circle& circle : panel.circles)
     if (!circle.label.empty()) p.legend.emplace_back(circle.color, circle.label);
   if (panel.n_without_value)

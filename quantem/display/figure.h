@@ -2,13 +2,13 @@
 // Pictures for people: an image with its title, scale bar, colour bar and marks, and a sheet of many of them.
 //
 //   Panel p;
-//   p.title = "HAADF";                                          // what to say
-//   p.step = {{0.2, 0.2}, "A"};                                  // one pixel in units; leave out when unknown: the bar
-//   is in px auto shown = show_image(p, image, *window(image), "gray");   // what to show write_png("haadf.png",
-//   draw_panel(*shown, {}));
+//   p.title = "HAADF";                                               // what to say
+//   p.step = {{0.2, 0.2}, "A"};                                      // of one pixel; unknown: leave it out, the bar counts px
+//   const auto shown = show_image(p, image, *window(image), "gray"); // what to show
+//   write_png("haadf.png", *draw_panel(*shown));
 //
 // Small images are enlarged by whole factors (every pixel a square), big ones are reduced by whole factors: the mean of
-// the valid values of each block, before colours. Pixels without a value are hatched in magenta, never dark, and
+// the valid values of each block, before colours; under a cyclic colour map the mean direction, the window being one turn. Pixels without a value are hatched in magenta, never dark, and
 // counted below the image.
 
 #include <cstdint>
@@ -33,6 +33,7 @@ namespace quantem {
 struct PixelStep {
   Pair size{1, 1};
   std::string unit = "px";
+  std::string note = {};  // travels with the number: "uncalibrated"
 };
 
 // A circle (or a cross when radius_px is 0) over the image, in image pixels; label is printed below in the same colour.

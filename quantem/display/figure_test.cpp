@@ -60,6 +60,13 @@ TEST(ScaleBar, U04_CalibrationIsAppliedOnce) {
   EXPECT_EQ(count_color(out, wider, kStyle.ink), layout.scale_bar.extent().count()) << "no ink just beyond its ends";
 }
 
+TEST(ScaleBar, UnitsAreWrittenAsPeopleWriteThem) {
+  EXPECT_EQ(pretty_unit("1/A/A"), "Å⁻²");  // of a divergence
+  EXPECT_EQ(pretty_unit("px/A"), "px/Å");
+  EXPECT_EQ(pretty_unit("us"), "µs");
+  EXPECT_EQ(pretty_unit("furlong"), "furlong");
+}
+
 TEST(ScaleBar, IsNiceAndNeverTooLong) {
   for (const double step : {1e-9, 0.0123, 0.2, 0.999, 1.0, 3.7, 4e5})
     for (const std::uint32_t n : {7u, 64u, 192u, 1023u}) {
@@ -122,6 +129,36 @@ TEST(Figure, ReducesBigImagesByTheMeanOfEachBlock) {
   sum = 0;  // the last column of blocks is one pixel wide
   for (std::uint32_t r = 0; r < 3; ++r) sum += image.at(r, 1200);
   EXPECT_EQ(panel.picture.at(0, 400), color_of(sum / 3));
+}
+
+TEST(Figure, DirectionsAreReducedAlongTheCircle) {
+  // 170 and -170 degrees beside each other everywhere: the mean direction is 180, not 0.
+  Image<float> image = ramp({1440, 1440});
+  for (std::uint64_t i = 0; i < image.values.size(); ++i) image.values[i] = i % 2 ? 170.0f : -170.0f;
+  const Window turn = *manual_window(-180, 180);
+  const auto panel = show_image(titled("direction"), image, turn, "twilight");
+  ASSERT_TRUE(panel);
+  ASSERT_EQ(panel->reduced_by, 2u);
+  const auto color_of = [&](float degrees) {
+    const auto row = (**colormap("twilight"))[static_cast<std::size_t>(turn.level(degrees))];
+    return Color{row[0], row[1], row[2], 255};
+  };
+  const Color got = panel->picture.at(100, 7);
+  EXPECT_TRUE(got == color_of(-180) || got == color_of(180));
+  EXPECT_FALSE(got == color_of(0));
+  for (std::uint64_t i = 0; i < image.values.size(); ++i) image.values[i] = i % 2 ? 90.0f : -90.0f;
+  EXPECT_EQ(show_image(titled("none"), image, turn, "twilight")->picture.at(3, 3).a, 0);  // no mean direction
+}
+
+TEST(Figure, U01_NotCalibratedTravelsWithTheScaleBar) {
+  const Panel panel = shown(titled("step"), ramp({64, 64}));
+  Panel said = panel, unsaid = panel;
+  unsaid.step = said.step = PixelStep{{1.39, 1.39}, "A"};
+  said.step->note = "uncalibrated";
+  PanelLayout a, b;
+  const Rgba with = *draw_panel(said, kStyle, &a), without = *draw_panel(unsaid, kStyle, &b);
+  EXPECT_EQ(a.scale_bar, b.scale_bar);
+  EXPECT_NE(with.bytes, without.bytes);
 }
 
 TEST(Figure, C17_WhatIsMissingIsHatchedAndCounted) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "quantem/display/check.h"
 #include "quantem/display/figure.h"
@@ -30,13 +31,34 @@ float block_mean(const Grid<float>& image, std::uint64_t row, std::uint64_t col,
   return enough ? static_cast<float>(sum / static_cast<double>(n)) : std::numeric_limits<float>::quiet_NaN();
 }
 
-Image<float> reduced(const Grid<float>& image, std::uint32_t factor) {
+// The mean direction of a block, where one turn is from lo to hi: 179 and -179 degrees lie beside each other, around 180.
+// NaN as above, and where the directions cancel.
+float block_direction(const Grid<float>& image, std::uint64_t row, std::uint64_t col, std::uint64_t factor,
+                      const Window& turn) {
+  const double low = turn.lo, per_unit = 2 * std::numbers::pi / (static_cast<double>(turn.hi) - low);
+  double along = 0, across = 0;
+  std::uint64_t n = 0, n_pixels = 0;
+  for (std::uint64_t r = row; r < std::min<std::uint64_t>(row + factor, image.extent.rows); ++r)
+    for (std::uint64_t c = col; c < std::min<std::uint64_t>(col + factor, image.extent.cols); ++c, ++n_pixels) {
+      const std::uint64_t i = r * image.extent.cols + c;
+      if (!has_value(image, i) || !std::isfinite(image.values[i])) continue;
+      const double angle = (static_cast<double>(image.values[i]) - low) * per_unit;
+      along += std::cos(angle), across += std::sin(angle), ++n;
+    }
+  if (2 * n < n_pixels || std::hypot(along, across) < 1e-9 * static_cast<double>(n_pixels))
+    return std::numeric_limits<float>::quiet_NaN();
+  const double angle = std::atan2(across, along);
+  return static_cast<float>(low + (angle < 0 ? angle + 2 * std::numbers::pi : angle) / per_unit);
+}
+
+Image<float> reduced(const Grid<float>& image, std::uint32_t factor, const Window* turn = nullptr) {
   Image<float> out;
   out.extent = {(image.extent.rows + factor - 1) / factor, (image.extent.cols + factor - 1) / factor};
   out.values.resize(out.extent.count());
   for (std::uint32_t r = 0; r < out.extent.rows; ++r)
     for (std::uint32_t c = 0; c < out.extent.cols; ++c)
-      out.at(r, c) = block_mean(image, std::uint64_t{r} * factor, std::uint64_t{c} * factor, factor);
+      out.at(r, c) = turn ? block_direction(image, std::uint64_t{r} * factor, std::uint64_t{c} * factor, factor, *turn)
+                          : block_mean(image, std::uint64_t{r} * factor, std::uint64_t{c} * factor, factor);
   return out;
 }
 
@@ -70,8 +92,9 @@ Result<Panel> show_image(Panel panel, const Grid<float>& image, const Window& wi
   panel.reduced_by = reduction(panel, image.extent);
   panel.n_without_value = 0;
   for (std::uint64_t i = 0; i < image.values.size(); ++i) panel.n_without_value += !has_value(image, i);
-  auto picture =
-      panel.reduced_by > 1 ? colorize(reduced(image, panel.reduced_by), window, name) : colorize(image, window, name);
+  const Window* turn = is_cyclic_colormap(name) && !window.flat() ? &window : nullptr;
+  auto picture = panel.reduced_by > 1 ? colorize(reduced(image, panel.reduced_by, turn), window, name)
+                                      : colorize(image, window, name);
   if (!picture) return picture.take_error();
   panel.picture = *std::move(picture);
   panel.window = window, panel.colormap = name, panel.full_scale.reset();

@@ -94,9 +94,10 @@ std::vector<double> thinned(const Window& window, const std::vector<double>& tic
 struct UnitName {
   std::string_view plain, pretty;
 };
-constexpr UnitName kUnits[] = {{"A", "Å"},      {"angstrom", "Å"}, {"Angstrom", "Å"},  {"1/A", "Å⁻¹"},
-                               {"A^-1", "Å⁻¹"}, {"1/nm", "nm⁻¹"},  {"um", "µm"},       {"deg", "°"},
-                               {"V*A", "V·Å"},  {"V A", "V·Å"},    {"rad/A", "rad/Å"}, {"px^2", "px²"}};
+constexpr UnitName kUnits[] = {{"A", "Å"},       {"angstrom", "Å"}, {"Angstrom", "Å"},  {"1/A", "Å⁻¹"},
+                               {"A^-1", "Å⁻¹"},  {"1/nm", "nm⁻¹"},  {"um", "µm"},       {"deg", "°"},
+                               {"V*A", "V·Å"},   {"V A", "V·Å"},    {"rad/A", "rad/Å"}, {"px^2", "px²"},
+                               {"1/A/A", "Å⁻²"}, {"px/A", "px/Å"},  {"us", "µs"}};
 
 }  // namespace
 
