@@ -64,6 +64,11 @@ Result<Answer> one_acquisition(const std::string& file, const ResultArguments& a
   collection.time("inspect", watch.lap());
   QUANTEM_TRY_ASSIGN(volume, load(device, container, how, session.job()));
   collection.time("load", watch.lap());
+  if (volume.valid_positions().none())
+    return Error{Code::missing_data,
+                 fmt::format("{}: none of the {} scan positions has a frame, so there is nothing to "
+                             "show; quantem-gpu info says which files are missing",
+                             file, volume.shape().n_positions())};
   const Calibration calibration = volume.calibration();
   return make({std::move(container), std::move(volume), calibration}, std::move(collection), output);
 }

@@ -125,14 +125,15 @@ Result<DeflectionAnswer> add_deflection(const ComField& com, const Calibration& 
 
   Look look;
   look.step = scan_step(calibration);
-  look.subtitle = fmt::format("turned by {:.2f}\u00b0{}", result.rotation.rotation_deg,
-                              result.rotation.transpose ? ", axes exchanged" : "");
+  look.subtitle = fmt::format("{}turned by {:.2f}°", result.rotation.transpose ? "axes exchanged, " : "",
+                              result.rotation.rotation_deg);
   if (with_dpc) {
     Look magnitude = look;
     magnitude.colormap = "inferno";
     QUANTEM_TRY(collection.add("dpc_magnitude", "DPC magnitude", result.magnitude, magnitude));
     Look direction = look;
     direction.colormap = "twilight";
+    direction.limits = {-180, 180};
     direction.subtitle = "0 points down (+row), 90 right (+col)";
     QUANTEM_TRY(collection.add("dpc_direction", "DPC direction", result.direction_deg, direction));
     Look vectors = look;
@@ -140,8 +141,9 @@ Result<DeflectionAnswer> add_deflection(const ComField& com, const Calibration& 
     QUANTEM_TRY(collection.add_vectors("DPC", result.com_row_aligned, result.com_col_aligned, vectors));
   }
   if (with_idpc) {
-    look.subtitle = fmt::format("{}, {} boundary", options.units == IdpcUnits::rad ? "phase" : "signal, not a phase",
-                                boundary_name(boundary));
+    const bool sign_known = result.rotation_given || result.rotation.polarity != Polarity::undetermined;
+    look.subtitle = fmt::format("{}, {} boundary{}", options.units == IdpcUnits::rad ? "phase" : "signal, not a phase",
+                                boundary_name(boundary), sign_known ? "" : ", sign unknown");
     QUANTEM_TRY(collection.add("idpc", "iDPC", result.phase, look));
     answer.phase = result.phase;
   }

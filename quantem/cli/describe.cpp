@@ -83,7 +83,8 @@ std::string calibration_text(const Calibration& calibration) {
   visit(calibration, [&](const char*, const char* words, const auto& known) {
     if (!known.value) return;
     text += fmt::format("{}{} {}{}{} ({}{})", text.empty() ? "" : ", ", words, value_text(*known.value),
-                        known.unit.empty() ? "" : " ", pretty_unit(known.unit), origin_words(known.origin),
+                        known.unit.empty() || known.unit == "deg" ? "" : " ", pretty_unit(known.unit),
+                        origin_words(known.origin),
                         known.note.empty() || known.origin == Origin::caller ? "" : ": " + known.note);
   });
   return text.empty() ? "not calibrated: axes are in pixels" : text;

@@ -40,6 +40,11 @@ Result<std::string> tiff_of(const Product& product, const Image<float>& image, c
   return std::string(bytes.begin(), bytes.end());
 }
 
+// What a file says against a value of its own goes wherever the value goes.
+std::string caveat_of(const Known<Pair>& known) {
+  return known.note.find("uncalibrated") != std::string::npos ? "uncalibrated" : "";
+}
+
 std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -62,7 +67,9 @@ Result<Done> Collection::finish(Product product, const Image<float>& shown, cons
     product.tiff = std::move(tiff);
   }
   if (formats_.png) {
-    auto range = look.symmetric ? symmetric_window(shown) : window(shown, {}, look.transform);
+    auto range = look.limits      ? manual_window(look.limits->first, look.limits->second)
+                 : look.symmetric ? symmetric_window(shown)
+                                  : window(shown, {}, look.transform);
     if (!range) return range.take_error();
     Panel panel;
     panel.title = product.title, panel.subtitle = look.subtitle, panel.step = look.step, panel.circles = look.circles;
@@ -161,18 +168,18 @@ Result<Json> Collection::write(OutputSet& output, Json report, const Sheet& shee
 
 std::optional<PixelStep> scan_step(const Calibration& c) {
   if (!c.scan_sampling_A.value) return std::nullopt;
-  return PixelStep{*c.scan_sampling_A.value, "A"};
+  return PixelStep{*c.scan_sampling_A.value, "A", caveat_of(c.scan_sampling_A)};
 }
 
 std::optional<PixelStep> detector_step(const Calibration& c) {
   if (!c.det_sampling_mrad.value) return std::nullopt;
-  return PixelStep{*c.det_sampling_mrad.value, "mrad"};
+  return PixelStep{*c.det_sampling_mrad.value, "mrad", caveat_of(c.det_sampling_mrad)};
 }
 
 std::optional<PixelStep> fft_step(const Calibration& c, Extent scan) {
   if (!c.scan_sampling_A.value) return std::nullopt;
   const Pair step = *c.scan_sampling_A.value;
-  return PixelStep{{1 / (step.row * scan.rows), 1 / (step.col * scan.cols)}, "1/A"};
+  return PixelStep{{1 / (step.row * scan.rows), 1 / (step.col * scan.cols)}, "1/A", caveat_of(c.scan_sampling_A)};
 }
 
 Json acquisition_json(const Container& container, const Volume& volume) {

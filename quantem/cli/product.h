@@ -23,6 +23,7 @@ struct Look {
   std::string subtitle;
   std::optional<PixelStep> step;  // empty: pixels
   std::string colormap = "gray";
+  std::optional<std::pair<double, double>> limits = {};  // of the colours, instead of percentiles
   Transform transform = Transform::linear;
   bool symmetric = false;  // signed: 0 in the middle
   std::vector<Circle> circles;

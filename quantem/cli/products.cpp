@@ -8,6 +8,7 @@
 #include "quantem/cli/deflection.h"
 #include "quantem/cli/detectors.h"
 #include "quantem/cli/frame_maps.h"
+#include "quantem/cli/parse.h"
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/display/fft_magnitude.h"
@@ -250,7 +251,7 @@ Json probe_json(const ProbeFacts& facts) {
                {"radius_px", facts.radius_px ? Json(*facts.radius_px) : Json()}};
   json["center_origin"] = facts.probe ? Json(origin_name(facts.probe->center_origin)) : Json();
   json["radius_origin"] = facts.probe ? Json(origin_name(facts.probe->radius_origin)) : Json();
-  json["reason"] = facts.reason ? Json(facts.reason->message) : Json();
+  json["reason"] = facts.reason ? Json(with_option_names(facts.reason->message)) : Json();
   return json;
 }
 
@@ -261,7 +262,7 @@ void report_probe(Work& w) {
   w.findings.lines.push_back(
       probe ? fmt::format("disc: centre ({:.3f}, {:.3f}), R {:.3f} px", probe->center.row, probe->center.col,
                           probe->radius)
-            : fmt::format("disc: {}", w.facts.reason ? w.facts.reason->message : "not looked for"));
+            : fmt::format("disc: {}", w.facts.reason ? with_option_names(w.facts.reason->message) : "not looked for"));
 }
 
 Result<Done> add_statistics(Work& w) {

@@ -69,6 +69,28 @@ TEST(CliSeries, TheFileThatFailsIsNamedAndWarningsStayWithTheirFile) {
   EXPECT_FALSE(fs::exists(folder / "twice"));
 }
 
+TEST(CliMissing, L04_WithoutASingleFrameThereIsNothingToShow) {
+  const TemporaryFolder folder;
+  write_cube(folder / "a.npy", counts());
+  ASSERT_EQ(ran({"convert", folder / "a.npy", folder / "b_master.h5"}).status, 0);
+  fs::remove(folder / "b_data_000001.h5");
+  const Ran strict = on_cpu({"products", folder / "b_master.h5", "-o", folder / "x"});
+  EXPECT_EQ(strict.status, 3);
+  EXPECT_TRUE(holds(strict.err, "b_data_000001.h5 not found")) << strict.err;
+  const Ran tolerant = on_cpu({"products", folder / "b_master.h5", "-o", folder / "x", "--tolerate-missing"});
+  EXPECT_EQ(tolerant.status, 3);
+  EXPECT_TRUE(holds(tolerant.err, "none of the 12 scan positions has a frame")) << tolerant.err;
+  EXPECT_FALSE(fs::exists(folder / "x"));
+}
+
+TEST(CliDpc, C58_AnUnknownSignIsSaidWithTheOptionThatSettlesIt) {
+  const TemporaryFolder folder;
+  write_cube(folder / "a.npy", counts());
+  const Ran r = on_cpu({"dpc", folder / "a.npy", "-o", folder / "out", "--no-pictures"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_TRUE(holds(r.json()["warnings"].dump(), "--polarity")) << r.json()["warnings"].dump();
+}
+
 TEST(CliWrite, TiffHoldsTheSameFloatsAndOnlyWhatWasAskedForIsWritten) {
   const TemporaryFolder folder;
   write_cube(folder / "a.npy", counts());

@@ -90,7 +90,8 @@ Result<Device> Session::open(const DeviceArguments& device) const {
   return opened;
 }
 
-void Session::warn(const std::string& text) {
+void Session::warn(const std::string& message) {
+  const std::string text = with_option_names(message);
   const auto add = [&](std::vector<std::string>& list) {
     if (std::find(list.begin(), list.end(), text) != list.end()) return false;
     list.push_back(text);

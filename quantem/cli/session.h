@@ -27,8 +27,8 @@ class Session {
   // The device that options and environment name. Never the CPU unless it was asked for by name.
   Result<Device> open(const DeviceArguments& device) const;
 
-  void warn(const std::string& text);  // once; into the answer and onto stderr
-  void say(std::string_view text);     // a line on stderr, unless --quiet
+  void warn(const std::string& message);  // once; into the answer and onto stderr, with the options that help
+  void say(std::string_view text);        // a line on stderr, unless --quiet
   [[nodiscard]] Job job();
   [[nodiscard]] bool cancelled() const { return host_.stop.stop_requested(); }
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }  // of the whole call

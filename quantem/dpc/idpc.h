@@ -8,9 +8,8 @@
 //   units      kappa       boundary   g -> phi
 //   relative   0.25        periodic   detector pixels, no sampling enters -> a signal, not a phase; atoms bright
 //   gradient   1/(2 pi)    periodic   rad per scan step -> rad
-//   rad        1           mirror     1/A (px are scaled when the detector sampling is square), q in 1/A -> specimen
-//   phase in rad,
-//                                     blurred by the probe's intensity; atoms bright
+//   rad        1           mirror     1/A (px are scaled when the detector sampling is square), q in 1/A
+//                                     -> specimen phase in rad, blurred by the probe's intensity; atoms bright
 // relative = (pi/2) gradient; with square samplings rad = 4 dk step relative.
 // boundary: periodic; mirror = phi continued evenly, the component normal to each fold changes sign; zeropad = twice
 // the size. highpass, lowpass: Butterworth, 1 - 1/(1 + (q/q0)^(2 order)) and 1/(1 + (q/q0)^(2 order)), q0 in the unit
