@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "quantem/runtime/cuda_load_area.h"
 #include "quantem/runtime/current_device.cuh"
 
 namespace quantem {
@@ -14,6 +15,9 @@ bool is_sticky(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorNvlinkUncorrectable:
     case cudaErrorAssert:
     case cudaErrorHardwareStackError:
     case cudaErrorIllegalInstruction:
@@ -39,7 +43,8 @@ DeviceMemory::~DeviceMemory() {
 
 Result<CudaContext*> CudaContext::of(const Device& device) {
   static std::mutex mutex;
-  static std::map<int, std::unique_ptr<CudaContext>> contexts;
+  // Never destroyed: at the end of the process the driver may be gone before statics are.
+  static auto& contexts = *new std::map<int, std::unique_ptr<CudaContext>>;
   if (device.backend() != Backend::cuda) return Error{Code::internal, "a CUDA context was asked of " + device.label()};
   const std::lock_guard lock(mutex);
   std::unique_ptr<CudaContext>& context = contexts[device.index()];
@@ -80,29 +85,34 @@ std::uint64_t CudaContext::free_bytes() const {
   const CurrentDevice current(device_);
   std::size_t free_now = 0, total = 0;
   if (cudaMemGetInfo(&free_now, &total) != cudaSuccess) cudaGetLastError();
-  return free_now;
+  return free_now + kept_load_bytes(device_);
 }
 
 Result<DeviceMemory> CudaContext::allocate(std::uint64_t n_bytes, const char* what) {
   const CurrentDevice current(device_);
   void* data = nullptr;
-  if (const cudaError_t status = cudaMalloc(&data, n_bytes + 256); status != cudaSuccess) {
-    if (status != cudaErrorMemoryAllocation) return check(status, what).take_error();
+  cudaError_t status = cudaMalloc(&data, n_bytes + 256);
+  if (status == cudaErrorMemoryAllocation) {  // what loads keep may make room
+    cudaGetLastError();
+    release_load_area(device_);
+    status = cudaMalloc(&data, n_bytes + 256);
+  }
+  if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     return Error{Code::out_of_memory, std::string(what) + ": needs " + std::to_string(n_bytes) + " bytes, cuda:" +
                                           std::to_string(device_) + " has " + std::to_string(free_bytes()) + " free"};
   }
+  if (status != cudaSuccess) return check(status, what).take_error();
   return DeviceMemory(data, n_bytes, device_);
 }
 
 Result<void*> CudaContext::work_area(std::uint64_t n_bytes) {
-  if (work_.n_bytes >= n_bytes) return work_.data;
-  const CurrentDevice current(device_);
-  QUANTEM_TRY(check(cudaFree(work_.data), "work area"));
-  work_ = {};
-  QUANTEM_TRY(check(cudaMalloc(&work_.data, n_bytes + 256), "work area"));
-  work_.n_bytes = n_bytes;
-  return work_.data;
+  if (work_.n_bytes() < n_bytes) {
+    work_ = DeviceMemory();
+    QUANTEM_TRY_ASSIGN(memory, allocate(n_bytes, "work area of queries"));
+    work_ = std::move(memory);
+  }
+  return work_.data();
 }
 
 namespace {
@@ -149,7 +159,9 @@ Result<std::vector<void*>> CudaContext::pinned_slabs(std::size_t count, std::uin
 
 Result<Done> CudaContext::copy_up(void* device_data, const void* host_data, std::uint64_t n_bytes) {
   const CurrentDevice current(device_);
-  return check(cudaMemcpy(device_data, host_data, n_bytes, cudaMemcpyHostToDevice), "copy to the device");
+  // From pageable memory cudaMemcpy returns when the bytes are staged; the kernels' streams do not wait for the default stream.
+  QUANTEM_TRY(check(cudaMemcpy(device_data, host_data, n_bytes, cudaMemcpyHostToDevice), "copy to the device"));
+  return check(cudaStreamSynchronize(cudaStreamLegacy), "copy to the device");
 }
 
 Result<Done> CudaContext::copy_down(void* host_data, const void* device_data, std::uint64_t n_bytes) {

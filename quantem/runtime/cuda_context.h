@@ -3,7 +3,8 @@
 // needed to include this; a build without CUDA compiles it and open_cuda_context() says why there is none.
 //
 // Memory: volumes take plain device allocations and give them back when the last handle goes. Work areas and pinned slabs are kept
-// for the process (pinning 128 MiB takes as long as a whole load) and are counted against DeviceOptions.
+// for the process (pinning 128 MiB takes as long as a whole load) and are counted against DeviceOptions; what loads work in is in
+// cuda_load_area.h.
 // Errors: a fault of the device is kept; every later call on that device returns the first fault's text (other devices go on).
 
 #include <cstdint>
@@ -60,14 +61,14 @@ class CudaContext {
 
   // Device memory with 256 readable bytes behind it. out_of_memory names need and free; `what` says for what.
   Result<DeviceMemory> allocate(std::uint64_t n_bytes, const char* what);
-  [[nodiscard]] std::uint64_t free_bytes() const;
+  [[nodiscard]] std::uint64_t free_bytes() const;  // now, with what loads keep between them
 
   // A work area of at least n_bytes that queries share; valid while the query lock is held.
   Result<void*> work_area(std::uint64_t n_bytes);
   // Pinned host memory for results that come down, and for plans that go up; valid while the query lock is held.
   Result<void*> pinned_result(std::uint64_t n_bytes);
   Result<void*> pinned_upload(std::uint64_t n_bytes);
-  // Pinned slabs of the load path, `count` of slab_bytes each, kept for the process.
+  // Pinned slabs of the load path, `count` of slab_bytes each, kept for the process; valid while the CudaLoadArea is held.
   Result<std::vector<void*>> pinned_slabs(std::size_t count, std::uint64_t slab_bytes);
 
   // One query at a time uses the stream and the areas above; loads use streams of their own.
@@ -92,7 +93,8 @@ class CudaContext {
   CudaStream* query_stream_ = nullptr;
   std::mutex query_mutex_, state_mutex_;
   std::string fault_;  // the first sticky error; everything after it is refused with this text
-  Area work_, result_, upload_;
+  DeviceMemory work_;
+  Area result_, upload_;
   std::vector<Area> slabs_;
 };
 

@@ -2,6 +2,7 @@
 // code that would use one link.
 
 #include "quantem/runtime/cuda_context.h"
+#include "quantem/runtime/cuda_load_area.h"
 
 namespace quantem {
 namespace {
@@ -46,5 +47,6 @@ Result<Done> CudaContext::copy_down(void*, const void*, std::uint64_t) {
 Result<Done> CudaContext::synchronize(const char*) {
   return no_cuda();
 }
+void release_load_area(int) {}
 
 }  // namespace quantem

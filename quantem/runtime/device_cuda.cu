@@ -29,6 +29,8 @@ DeviceList list_cuda_devices() {
                       : std::string("no CUDA device: ") + cudaGetErrorString(status);
     return list;
   }
+  int before = 0;
+  cudaGetDevice(&before);
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     std::size_t free_bytes = 0, total_bytes = 0;
@@ -40,6 +42,7 @@ DeviceList list_cuda_devices() {
     list.devices.push_back(
         {Backend::cuda, i, properties.name, version_text(driver), version_text(runtime), total_bytes, free_bytes});
   }
+  cudaSetDevice(before);  // the caller's choice stays
   if (list.devices.empty() && list.reason.empty()) list.reason = "no CUDA device";
   return list;
 }
