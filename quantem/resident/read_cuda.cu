@@ -73,10 +73,10 @@ Result<Done> read_rows(CudaContext& context, ReadWork work, const Region& scan, 
   work.cols = s.cols;
   work.words_of_row = (s.cols + 31) / 32 + 1;
   work.n_pixels = static_cast<u32>(d.count());
-  const u64 row_bytes = u64{s.cols} * d.count() * sizeof(T), order_bytes = (d.count() * 4 + 255) / 256 * 256;
-  const u64 n_rows = std::clamp<u64>(kStagingBytes / row_bytes, 1, std::min<u64>(s.rows, 65535 / work.words_of_row));
   if (work.words_of_row > 65535)
     return Error{Code::unsupported, "read: a scan row of more than 2e6 positions on a CUDA device"};
+  const u64 row_bytes = u64{s.cols} * d.count() * sizeof(T), order_bytes = (d.count() * 4 + 255) / 256 * 256;
+  const u64 n_rows = std::clamp<u64>(kStagingBytes / row_bytes, 1, std::min<u64>(s.rows, 65535 / work.words_of_row));
   QUANTEM_TRY_ASSIGN(area, context.work_area(order_bytes + n_rows * row_bytes));
   QUANTEM_TRY_ASSIGN(order, context.pinned_upload(order_bytes));
   for (u32 r = det.row_start, i = 0; r < det.row_stop; ++r)

@@ -37,6 +37,18 @@ struct DeviceAudit {  // over valid pixels of present frames; exact
   std::uint64_t n_nonzero = 0, n_above_255 = 0, n_above_65535 = 0, n_saturated = 0;
   std::uint32_t count_min = 0, count_max = 0, max_pixel = 0;
   std::uint64_t max_position = 0;
+
+  // Everything that is counted here; the number of values, flagged samples and orders are the caller's.
+  void write_to(AuditPart& part) const {
+    part.n_nonzero = n_nonzero;
+    part.n_above_255 = n_above_255;
+    part.n_above_65535 = n_above_65535;
+    part.n_saturated = n_saturated;
+    part.min = count_min;
+    part.max = count_max;
+    part.max_position = max_position;
+    part.max_pixel = max_pixel;
+  }
 };
 
 class SlicedDeviceBuilder {
@@ -49,11 +61,12 @@ class SlicedDeviceBuilder {
     std::uint32_t n_lanes = 2;
     BitMask valid_pixels;
     double saturation = 0;  // values >= it are counted as saturated; infinity: none
+    void* work = nullptr;   // work_bytes() of device memory that stay until the builder is gone; null: its own
   };
   static Result<std::unique_ptr<SlicedDeviceBuilder>> make(CudaContext& context, const Options& options);
   ~SlicedDeviceBuilder();
 
-  // Device bytes of the work area that make() will take.
+  // Device bytes of the work area.
   static std::uint64_t work_bytes(const Options& options);
 
   [[nodiscard]] CudaStream* stream(std::uint32_t lane) const;

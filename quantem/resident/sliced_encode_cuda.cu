@@ -7,6 +7,7 @@
 #include <string>
 
 #include "quantem/resident/sliced_encode.cuh"
+#include "quantem/runtime/cuda_load_area.h"
 
 namespace quantem {
 namespace {
@@ -26,8 +27,11 @@ struct LaneBytes {
   std::uint64_t words, live, present, pixel_planes, pixel_counts, pixel_used, tile_planes, tile_counts, tile_used, cut,
       totals;
   [[nodiscard]] std::uint64_t sum() const {
-    return words + live + present + pixel_planes + pixel_counts + pixel_used + tile_planes + tile_counts + tile_used +
-           cut + totals;
+    std::uint64_t n = 0;
+    for (const std::uint64_t part : {words, live, present, pixel_planes, pixel_counts, pixel_used, tile_planes,
+                                     tile_counts, tile_used, cut, totals})
+      n += AreaPieces::rounded(part);
+    return n;
   }
 };
 LaneBytes lane_bytes(const SlicedDeviceBuilder::Options& o) {
@@ -56,7 +60,7 @@ struct SlicedDeviceBuilder::State {
   Geometry geometry{};
   std::shared_ptr<SlicedDevice> volume;
   std::uint64_t n_padded_blocks = 0;
-  DeviceMemory stream_of_pixel, valid, totals, max_key, flagged;
+  DeviceMemory own_work, stream_of_pixel, valid, totals, max_key, flagged;
   std::uint64_t flagged_capacity = 0;
   struct OneLane {
     Lane lane{};
@@ -66,7 +70,6 @@ struct SlicedDeviceBuilder::State {
     std::uint64_t* host_bases = nullptr;  // pinned: plane bases, then list bases, of the slab
     std::uint64_t first_block = 0;
     std::uint32_t n_blocks = 0;  // 0: nothing to place
-    std::vector<DeviceMemory> memory;
   };
   std::vector<OneLane> lanes;
   // The segment that blocks are placed into; a new one when the next slab does not fit.
@@ -86,7 +89,7 @@ struct SlicedDeviceBuilder::State {
   Result<Done> zeroed(DeviceMemory& to, std::uint64_t n_bytes, const char* what) const;
   Result<Done> allocate_volume();  // all but planes and lists
   Result<Done> allocate_inputs();  // pixel order, mask, audit
-  Result<Done> allocate_lane(OneLane& lane, const LaneBytes& bytes) const;
+  Result<Done> make_lane(OneLane& lane, const LaneBytes& bytes, AreaPieces& pieces) const;
   Result<void*> room(std::uint64_t n_bytes, std::uint32_t n_blocks);  // for the slab that is placed next
   Result<std::uint64_t> read_audit(DeviceAudit& audit) const;
 };
@@ -139,33 +142,27 @@ Result<Done> SlicedDeviceBuilder::State::allocate_inputs() {
   return Done{};
 }
 
-Result<Done> SlicedDeviceBuilder::State::allocate_lane(OneLane& l, const LaneBytes& bytes) const {
-  const auto set = [&](auto*& pointer, std::uint64_t n_bytes) -> Result<Done> {
-    QUANTEM_TRY_ASSIGN(memory, context->allocate(n_bytes, "work area of the load"));
-    l.memory.push_back(std::move(memory));
-    pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(l.memory.back().data());
-    return Done{};
-  };
+Result<Done> SlicedDeviceBuilder::State::make_lane(OneLane& l, const LaneBytes& bytes, AreaPieces& pieces) const {
   const SlicedLayout& layout = options.layout;
   Lane& lane = l.lane;
-  QUANTEM_TRY(set(lane.rows.words, bytes.words));
-  QUANTEM_TRY(set(lane.rows.live, bytes.live));
-  QUANTEM_TRY(set(lane.rows.present, bytes.present));
+  pieces.take(lane.rows.words, bytes.words);
+  pieces.take(lane.rows.live, bytes.live);
+  pieces.take(lane.rows.present, bytes.present);
   lane.rows.n_planes = options.item_bits;
   lane.rows.row_words = row_words_of(layout.n_pixels);
   lane.rows.n_segments = (lane.rows.row_words + kSegmentWords - 1) / kSegmentWords;
-  QUANTEM_TRY(set(lane.pixels.planes, bytes.pixel_planes));
-  QUANTEM_TRY(set(lane.pixels.set_bits, bytes.pixel_counts));
-  QUANTEM_TRY(set(lane.pixels.used, bytes.pixel_used));
+  pieces.take(lane.pixels.planes, bytes.pixel_planes);
+  pieces.take(lane.pixels.set_bits, bytes.pixel_counts);
+  pieces.take(lane.pixels.used, bytes.pixel_used);
   lane.pixels.n_streams = layout.n_pixels;
   lane.pixels.n_planes = options.item_bits;
-  QUANTEM_TRY(set(lane.tiles.planes, bytes.tile_planes));
-  QUANTEM_TRY(set(lane.tiles.set_bits, bytes.tile_counts));
-  QUANTEM_TRY(set(lane.tiles.used, bytes.tile_used));
+  pieces.take(lane.tiles.planes, bytes.tile_planes);
+  pieces.take(lane.tiles.set_bits, bytes.tile_counts);
+  pieces.take(lane.tiles.used, bytes.tile_used);
   lane.tiles.n_streams = n_streams() - layout.n_pixels;
   lane.tiles.n_planes = options.item_bits + 15;
-  QUANTEM_TRY(set(lane.cut, bytes.cut));
-  QUANTEM_TRY(set(lane.totals, bytes.totals));
+  pieces.take(lane.cut, bytes.cut);
+  pieces.take(lane.totals, bytes.totals);
   QUANTEM_TRY(context->check(cudaStreamCreateWithFlags(&l.stream, cudaStreamNonBlocking), "load stream"));
   QUANTEM_TRY(context->check(cudaEventCreateWithFlags(&l.offsets_done, cudaEventDisableTiming), "load event"));
   const std::uint64_t blocks = options.slab_blocks;
@@ -218,7 +215,12 @@ Result<std::unique_ptr<SlicedDeviceBuilder>> SlicedDeviceBuilder::make(CudaConte
   QUANTEM_TRY(state->allocate_inputs());
   const LaneBytes bytes = lane_bytes(o);
   state->lanes.resize(o.n_lanes);
-  for (State::OneLane& lane : state->lanes) QUANTEM_TRY(state->allocate_lane(lane, bytes));
+  if (!o.work) {
+    QUANTEM_TRY_ASSIGN(memory, context.allocate(work_bytes(o), "work area of the encoder"));
+    state->own_work = std::move(memory);
+  }
+  AreaPieces pieces(o.work ? o.work : state->own_work.data());
+  for (State::OneLane& lane : state->lanes) QUANTEM_TRY(state->make_lane(lane, bytes, pieces));
   QUANTEM_TRY(context.check(allow_tiles(), "tile sums"));
   QUANTEM_TRY(context.check(cudaDeviceSynchronize(), "load set-up"));
   return std::unique_ptr<SlicedDeviceBuilder>(new SlicedDeviceBuilder(std::move(state)));
