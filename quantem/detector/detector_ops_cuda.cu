@@ -125,12 +125,13 @@ Result<std::vector<SlicedSession::Placed>> SlicedSession::place(CudaContext& con
   for (const std::size_t i : missing) {
     out[i] = {write_plan(plans[i], static_cast<char*>(staging) + at, area_.as<char>() + used_ + at), plans[i].weighted};
     at += bytes_of(plans[i]);
-    if (requests[i].selected) placed_[keys[i]] = out[i];
   }
-  if (at == 0) return Result<std::vector<Placed>>(std::move(out));  // empty masks
+  if (at == 0) return Result<std::vector<Placed>>(std::move(out));  // empty masks: nothing to copy or to keep
   QUANTEM_TRY(context.check(cudaMemcpyAsync(area_.as<char>() + used_, staging, at, cudaMemcpyHostToDevice,
                                             reinterpret_cast<cudaStream_t>(context.query_stream())),
                             "plans"));
+  for (const std::size_t i : missing)  // only what is on its way to the device is found again
+    if (requests[i].selected) placed_[keys[i]] = out[i];
   used_ += at;
   return Result<std::vector<Placed>>(std::move(out));
 }
