@@ -6,6 +6,7 @@
 #include <string>
 
 #include "quantem/io/bslz4_slab.cuh"
+#include "quantem/runtime/cuda_load_area.h"
 
 namespace quantem {
 namespace {
@@ -23,7 +24,11 @@ Cut cut_of(u32 n_pixels, u32 item_bits) {
 // Sizes of one lane's scratch, in bytes.
 struct SlabBytes {
   u64 stream, steps, n_steps, wide, rest, counters, verdict, seen;
-  [[nodiscard]] u64 sum() const { return stream + steps + n_steps + wide + rest + counters + verdict + seen; }
+  [[nodiscard]] u64 sum() const {
+    u64 n = 0;
+    for (const u64 part : {stream, steps, n_steps, wide, rest, counters, verdict, seen}) n += AreaPieces::rounded(part);
+    return n;
+  }
 };
 SlabBytes slab_bytes(const Cut& cut, u64 frames) {
   const u64 q = (frames * cut.n_blocks + 31) / 32 * 32;
@@ -36,12 +41,8 @@ struct Bslz4Decoder::State {
   CudaContext* context = nullptr;
   Options options;
   Cut cut{};
-  DeviceMemory valid, order;
-  struct OneLane {
-    std::vector<DeviceMemory> memory;
-    Slab slab{};
-  };
-  std::vector<OneLane> lanes;
+  DeviceMemory own_work, valid, order;
+  std::vector<Slab> lanes;
   // The windows, from what slabs have shown: bytes for most blocks, and which blocks need a whole one.
   bool planned = false;
   u32 window = kBlockBytes, staged = 4096, n_narrow = 0;
@@ -50,10 +51,11 @@ struct Bslz4Decoder::State {
   Result<Done> plan_windows(const Slab& slab);
 };
 
-// Once, after the first slab: a window for most blocks, a whole one for those with a large value (a bad pixel at 65535).
+// Once, after the first slab with a good stream: a window for most blocks, a whole one for those with a large value (a bad pixel at 65535).
 Result<Done> Bslz4Decoder::State::plan_windows(const Slab& slab) {
   std::vector<u32> seen(cut.n_blocks + 1);
   QUANTEM_TRY(context->copy_down(seen.data(), slab.seen, 4ull * seen.size()));
+  if (seen.back() == 0) return Done{};  // nothing to learn from: every frame is missing or refused
   std::vector<u32> narrow, large;
   u32 widest = 512;
   for (u32 b = 0; b < cut.n_blocks; ++b) {
@@ -105,34 +107,33 @@ Result<std::unique_ptr<Bslz4Decoder>> Bslz4Decoder::make(CudaContext& context, c
   QUANTEM_TRY(context.copy_up(s.order.data(), natural.data(), 4ull * natural.size()));
   const SlabBytes bytes = slab_bytes(s.cut, o.max_frames);
   s.lanes.resize(o.n_lanes);
-  for (State::OneLane& l : s.lanes) {
-    const auto set = [&](auto*& pointer, u64 n_bytes) -> Result<Done> {
-      QUANTEM_TRY_ASSIGN(memory, context.allocate(n_bytes, "work area of the decoder"));
-      l.memory.push_back(std::move(memory));
-      pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(l.memory.back().data());
-      return Done{};
-    };
-    Slab& d = l.slab;
+  if (!o.work) {
+    QUANTEM_TRY_ASSIGN(memory, context.allocate(work_bytes(o), "work area of the decoder"));
+    s.own_work = std::move(memory);
+  }
+  AreaPieces pieces(o.work ? o.work : s.own_work.data());
+  for (Slab& d : s.lanes) {
     d.cut = s.cut;
     d.valid = s.valid.as<u32>();
-    QUANTEM_TRY(set(d.stream, bytes.stream));
-    QUANTEM_TRY(set(d.steps, bytes.steps));
-    QUANTEM_TRY(set(d.n_steps, bytes.n_steps));
-    QUANTEM_TRY(set(d.wide, bytes.wide));
-    QUANTEM_TRY(set(d.rest, bytes.rest));
-    QUANTEM_TRY(set(d.counters, bytes.counters));
-    QUANTEM_TRY(set(d.verdict, bytes.verdict));
-    QUANTEM_TRY(set(d.seen, bytes.seen));
+    pieces.take(d.stream, bytes.stream);
+    pieces.take(d.steps, bytes.steps);
+    pieces.take(d.n_steps, bytes.n_steps);
+    pieces.take(d.wide, bytes.wide);
+    pieces.take(d.rest, bytes.rest);
+    pieces.take(d.counters, bytes.counters);
+    pieces.take(d.verdict, bytes.verdict);
+    pieces.take(d.seen, bytes.seen);
     QUANTEM_TRY(context.check(cudaMemset(d.seen, 0, bytes.seen), "decoder"));
   }
   QUANTEM_TRY(context.check(allow_copy(), "decoder"));
+  QUANTEM_TRY(context.check(cudaDeviceSynchronize(), "decoder"));  // the streams of the load do not wait for memsets
   return std::unique_ptr<Bslz4Decoder>(new Bslz4Decoder(std::move(state)));
 }
 
 Result<Done> Bslz4Decoder::decode(std::uint32_t lane, CudaStream* stream, const void* bytes, const ChunkPlace* chunks,
                                   std::uint32_t n_frames, const PlaneRows& rows, std::uint32_t* verdicts) {
   State& s = *state_;
-  Slab d = s.lanes[lane].slab;
+  Slab d = s.lanes[lane];
   auto* st = reinterpret_cast<cudaStream_t>(stream);
   const auto check = [&](cudaError_t status) { return s.context->check(status, "decode on the device"); };
   d.n_frames = n_frames;

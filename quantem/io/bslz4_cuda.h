@@ -29,6 +29,7 @@ class Bslz4Decoder {
     std::uint32_t max_frames = 2048;  // of a slab
     std::uint32_t n_lanes = 2;
     BitMask valid_pixels;
+    void* work = nullptr;  // work_bytes() of device memory that stay until the decoder is gone; null: its own
   };
   static Result<std::unique_ptr<Bslz4Decoder>> make(CudaContext& context, const Options& options);
   ~Bslz4Decoder();
