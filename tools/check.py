@@ -48,6 +48,25 @@ def check_support_page(tally: Tally, parity: pathlib.Path) -> None:
     tally.check("support page", same, "docs/support.md is not what the parity table says: ./run parity support > docs/support.md")
 
 
+def check_install(tally: Tally, build: pathlib.Path) -> None:
+    """find_package(quantem-gpu) in a project of its own, and the program that it builds."""
+    with tempfile.TemporaryDirectory() as folder:
+        prefix, project, sample = (pathlib.Path(folder) / name for name in ("prefix", "project", "sample.npy"))
+        steps = [
+            ("cmake", "--install", build, "--prefix", prefix, "--strip"),
+            ("cmake", "-G", "Ninja", "-S", ROOT / "tests/install", "-B", project, f"-DCMAKE_PREFIX_PATH={prefix}"),
+            ("cmake", "--build", project),
+            (prefix / "bin/quantem-gpu", "simulate", sample, "--scan", "8x9", "--detector", "24x24", "--quiet"),
+            (project / "bright_field", sample),
+        ]
+        done = None
+        for step in steps:
+            done = run(*step)
+            if done.returncode:
+                break
+        tally.check("installed library", done.returncode == 0 and done.stdout.startswith("8 x 9, first value "), done.stdout)
+
+
 def run_parity(tally: Tally, parity: pathlib.Path) -> None:
     done = run(parity, "run")
     found = TOTALS.findall(done.stdout)
@@ -78,6 +97,7 @@ def main() -> int:
         tally.check("format", form.returncode == 0, form.stdout)
     else:
         tally.skip("format", "clang-format and ruff could not be installed")
+    check_install(tally, arguments.build / "release")
     parity = arguments.build / "release/quantem-parity"
     check_support_page(tally, parity)
     run_parity(tally, parity)
