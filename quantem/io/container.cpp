@@ -51,7 +51,14 @@ std::uint64_t frames_in(const Part& part) {
 
 bool is_stored(const Part& part, std::uint64_t frame_in_part) {
   if (!part.absent_reason.empty()) return false;
-  if (part.chunk.empty()) return !part.chunks.empty() && part.chunks[0].present();
+  if (part.chunk.empty()) {
+    if (part.chunks.empty() || !part.chunks[0].present()) return false;
+    const std::uint64_t bytes = part.chunks[0].bytes;  // fewer than all frames take where the file is cut off
+    const std::size_t rank = part.shape.size();
+    const auto at = checked_multiply(frame_in_part, part.frame_stride_bytes);
+    return rank < 2 ||
+           (at && *at <= bytes && part.shape[rank - 2] * part.shape[rank - 1] * item_bytes(part.dtype) <= bytes - *at);
+  }
   const FrameInPart place = place_of(part, frame_in_part);
   for (std::uint64_t i = 0; i < place.n_chunks(); ++i)
     if (!part.chunks[place.first_chunk + i].present()) return false;

@@ -92,7 +92,7 @@ Result<DatasetBytes> read_dataset_bytes_locked(const Object& dataset, std::uint6
     return Error(Code::missing_data,
                  dataset.where() + " was never written" + (index.out_of_file.empty() ? "" : "; " + index.out_of_file));
   if (index.chunks[0].bytes < bytes)
-    return Error(Code::corrupt_data, dataset.where() + ": stored bytes are fewer than the shape needs");
+    return hdf5::damaged_in(*dataset.file, dataset.where() + ": stored bytes are fewer than the shape needs");
   out.bytes.resize(bytes);
   if (auto read = file.read(index.chunks[0].offset, out.bytes); !read)
     return with_context(dataset.where(), read.error());

@@ -105,7 +105,7 @@ std::optional<FrameFault> FrameReader::State::load_chunk(const Part& part, std::
   if (scratch.cached_part == part_number && scratch.cached_chunk == chunk) return std::nullopt;
   scratch.cached_part = scratch.cached_chunk = ~std::uint64_t{0};
   const ByteRange& range = part.chunks[chunk];
-  if (!range.present()) return FrameFault{true, frame + " was never written"};
+  if (!range.present()) return FrameFault{true, frame + " has no stored bytes (never written, or cut off)"};
   std::uint64_t bytes = item_bytes(part.dtype);
   for (const std::uint64_t n : part.chunk) bytes *= n;
   scratch.stored.resize(range.bytes);
@@ -151,7 +151,8 @@ std::optional<FrameFault> FrameReader::read_frame(std::uint64_t frame, std::span
   if (!part) return FrameFault{true, c.path.filename().string() + ": frame " + number(frame) + " is not stored"};
   if (!part->absent_reason.empty()) return FrameFault{true, part->absent_reason};
   const std::uint64_t local = frame - part->first_frame;
-  if (!is_stored(*part, local)) return FrameFault{true, state_->where(*part, local) + " was never written"};
+  if (!is_stored(*part, local))
+    return FrameFault{true, state_->where(*part, local) + " has no stored bytes (never written, or cut off)"};
   if (part->shape.size() < 2 || part->shape[part->shape.size() - 2] * part->shape.back() != pixels)
     return FrameFault{false, state_->where(*part, local) + ": another detector shape than the other parts"};
   std::vector<std::byte> own;  // the part's values, where they are narrower than the container's

@@ -67,13 +67,18 @@ namespace {
 // Version-1 B-tree over the chunks of one dataset.
 class BtreeV1 {
  public:
-  BtreeV1(const RawFile& file, const ChunkedArray& array, std::vector<ByteRange>& chunks)
-      : file_(file), array_(array), chunks_(chunks), rank_(array.shape.size()), nodes_left_(file.bytes() / 24 + 1) {}
+  BtreeV1(const RawFile& file, const ChunkedArray& array, std::vector<ByteRange>& chunks, bool* lost)
+      : file_(file),
+        array_(array),
+        chunks_(chunks),
+        lost_(lost),
+        rank_(array.shape.size()),
+        nodes_left_(file.bytes() / 24 + 1) {}
 
   Result<Done> walk(std::uint64_t address, int parent_level) {
     if (nodes_left_-- == 0) return damaged("more B-tree nodes than the file can hold");
     unsigned char head[24];
-    if (!file_.read(address, head)) return damaged("a B-tree node lies outside the file");
+    if (!file_.read(address, head)) return outside(parent_level, "a B-tree node lies outside the file");
     Cursor c(head);
     if (!c.matches("TREE") || c.take(1) != 1) return damaged("no B-tree node where one should be");
     const int level = static_cast<int>(c.take(1));
@@ -82,7 +87,7 @@ class BtreeV1 {
       return damaged("B-tree levels do not descend");
     const std::size_t entry = 8 + 8 * (rank_ + 1) + 8;
     std::vector<unsigned char> bytes(entries * entry);
-    if (!file_.read(address + 24, bytes)) return damaged("a B-tree node ends outside the file");
+    if (!file_.read(address + 24, bytes)) return outside(parent_level, "a B-tree node ends outside the file");
     for (std::uint64_t i = 0; i < entries; ++i) {
       Cursor e(std::span<const unsigned char>(bytes).subspan(i * entry, entry));
       if (level == 0) {
@@ -96,6 +101,11 @@ class BtreeV1 {
   }
 
  private:
+  Result<Done> outside(int parent_level, const char* what) {  // the root must be there
+    if (!lost_ || parent_level < 0) return damaged(what);
+    *lost_ = true;
+    return Done{};
+  }
   Result<Done> take_chunk(Cursor& e) {
     ByteRange range;
     range.bytes = e.take(4);
@@ -120,6 +130,7 @@ class BtreeV1 {
   const RawFile& file_;
   const ChunkedArray& array_;
   std::vector<ByteRange>& chunks_;
+  bool* lost_;
   std::size_t rank_;
   std::uint64_t nodes_left_;
 };
@@ -160,11 +171,11 @@ std::optional<LayoutMessage> read_layout(const RawFile& file, std::uint64_t head
 }
 
 Result<Done> read_chunk_index(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,
-                              std::vector<ByteRange>& chunks) {
+                              std::vector<ByteRange>& chunks, bool* lost) {
   chunks.assign(array.n_chunks, ByteRange{});
   if (layout.address == kNoAddress) return Done{};  // nothing was ever written
-  if (layout.index != IndexKind::btree_v1) return read_chunk_index_v4(file, layout, array, chunks);
-  return BtreeV1(file, array, chunks).walk(layout.address, -1);
+  if (layout.index != IndexKind::btree_v1) return read_chunk_index_v4(file, layout, array, chunks, lost);
+  return BtreeV1(file, array, chunks, lost).walk(layout.address, -1);
 }
 
 }  // namespace quantem::hdf5

@@ -100,11 +100,13 @@ struct ChunkedArray {
   std::uint64_t n_chunks = 0, chunk_bytes = 0;
   bool filtered = false;
 };
-// Fills `chunks` (n_chunks, all absent). corrupt_data says what is wrong with the index. Offsets are in the file.
+// Fills `chunks` (n_chunks, absent where nothing is said). corrupt_data says what is wrong with the index. Offsets are in the file.
+// Pieces of the index that lie beyond the end of the file: corrupt_data too, but where `lost` is given (a file that is cut off) it
+// is set and their chunks stay absent; only the start of the index must be there.
 Result<Done> read_chunk_index(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,
-                              std::vector<ByteRange>& chunks);
+                              std::vector<ByteRange>& chunks, bool* lost = nullptr);
 // The kinds of file format 1.10 (all but the version-1 B-tree), called by the one above.
 Result<Done> read_chunk_index_v4(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,
-                                 std::vector<ByteRange>& chunks);
+                                 std::vector<ByteRange>& chunks, bool* lost);
 
 }  // namespace quantem::hdf5

@@ -13,6 +13,13 @@ Error damaged(const char* what) {
   return Error(Code::corrupt_data, std::string("chunk index is damaged: ") + what);
 }
 
+// A piece of an index beyond the end of the file: an error, or chunks that stay absent.
+Result<Done> outside(bool* lost, const char* what) {
+  if (!lost) return damaged(what);
+  *lost = true;
+  return Done{};
+}
+
 // Bytes that hold numbers up to `limit`, as libhdf5 counts them.
 std::uint64_t bytes_for(std::uint64_t limit) {
   return (limit ? std::bit_width(limit) - 1 : 0) / 8 + 1;
@@ -75,7 +82,7 @@ struct ElementForm {
 // ---- fixed array: one data block, in pages when it is long
 
 Result<Done> read_fixed_array(const RawFile& file, std::uint64_t address, const ChunkedArray& array,
-                              std::vector<ByteRange>& chunks) {
+                              std::vector<ByteRange>& chunks, bool* lost) {
   unsigned char head[24];
   if (!file.read(address, head)) return damaged("fixed array header outside the file");
   Cursor h(head);
@@ -107,8 +114,10 @@ Result<Done> read_fixed_array(const RawFile& file, std::uint64_t address, const 
     if (p != held) {
       const std::uint64_t in_page = paged ? std::min(page, n - p * page) : n;
       data.resize(in_page * form.bytes);
-      if (!file.read(block + prefix + p * (page * form.bytes + 4) * (paged ? 1 : 0), data))
-        return damaged("fixed array page outside the file");
+      if (!file.read(block + prefix + p * (page * form.bytes + 4) * (paged ? 1 : 0), data)) {
+        QUANTEM_TRY(outside(paged ? lost : nullptr, "fixed array page outside the file"));
+        continue;
+      }
       held = p;
     }
     chunks[flat] = form.take(data, paged ? i % page : i, file.base());
@@ -120,6 +129,7 @@ Result<Done> read_fixed_array(const RawFile& file, std::uint64_t address, const 
 
 struct ExtensibleArray {
   const RawFile& file;
+  bool* lost = nullptr;
   ElementForm form{};
   std::uint64_t address = 0, max_bits = 0, in_index = 0, min_elements = 0, min_pointers = 0, page_bits = 0;
   std::uint64_t offset_bytes = 0;
@@ -185,8 +195,10 @@ struct ExtensibleArray {
           address_at(index_block, 14 + in_index * form.bytes + 8 * (n_direct() + super - n_direct_supers()));
       if (at == kNoAddress) return ByteRange{};
       const std::uint64_t pages = paged ? elements / page : 0, bitmap = paged ? blocks * ((pages + 7) / 8) : 0;
-      if (!file.inside(at, 14 + offset_bytes + bitmap + 8 * blocks))
-        return damaged("extensible array block outside the file");
+      if (!file.inside(at, 14 + offset_bytes + bitmap + 8 * blocks)) {
+        QUANTEM_TRY(outside(lost, "extensible array block outside the file"));
+        return ByteRange{};
+      }
       if (at != super_at) {
         super_block.resize(14 + offset_bytes + bitmap + 8 * blocks);
         if (!file.read(at, super_block) || !Cursor(super_block).matches("EASB"))
@@ -211,7 +223,11 @@ struct ExtensibleArray {
     if (first != held_at) {
       if (n > file.bytes() / form.bytes) return damaged("extensible array block larger than the file");
       held_block.resize(n * form.bytes);
-      if (!file.read(first, held_block)) return damaged("extensible array block outside the file");
+      held_at = kNoAddress;
+      if (!file.read(first, held_block)) {
+        QUANTEM_TRY(outside(lost, "extensible array block outside the file"));
+        return ByteRange{};
+      }
       held_at = first;
     }
     return form.take(held_block, i % page, file.base());
@@ -224,6 +240,7 @@ struct BtreeV2 {
   const RawFile& file;
   const ChunkedArray& array;
   std::vector<ByteRange>& chunks;
+  bool* lost = nullptr;
   std::uint64_t node_bytes = 0, record_bytes = 0, depth = 0, nodes_left = 0;
   std::vector<std::uint64_t> most{},
       most_below_bytes{};  // records a node of each level can hold; bytes of a subtree's total
@@ -270,7 +287,7 @@ struct BtreeV2 {
     if (records > most[level]) return damaged("a B-tree node holds too many records");
     const std::uint64_t pointer = level ? 8 + count_bytes + most_below_bytes[level - 1] : 0;
     std::vector<unsigned char> bytes(6 + records * record_bytes + (level ? (records + 1) * pointer : 0));
-    if (!file.read(at, bytes)) return damaged("a B-tree node lies outside the file");
+    if (!file.read(at, bytes)) return outside(level == depth ? nullptr : lost, "a B-tree node lies outside the file");
     Cursor c(bytes);
     if (!(level ? c.matches("BTIN") : c.matches("BTLF"))) return damaged("no B-tree node where one should be");
     c.skip(2);
@@ -305,7 +322,7 @@ struct BtreeV2 {
 }  // namespace
 
 Result<Done> read_chunk_index_v4(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,
-                                 std::vector<ByteRange>& chunks) {
+                                 std::vector<ByteRange>& chunks, bool* lost) {
   switch (layout.index) {
     case IndexKind::single:
       if (array.n_chunks != 1) return damaged("a single chunk for several");
@@ -317,15 +334,18 @@ Result<Done> read_chunk_index_v4(const RawFile& file, const LayoutMessage& layou
       if (!order.valid()) return damaged("shape");
       for (std::uint64_t flat = 0; flat < array.n_chunks; ++flat) {
         const auto at = checked_multiply(order.index(flat), array.chunk_bytes);
-        if (!at || !file.inside(layout.address, 0) || *at > file.bytes()) return damaged("chunks outside the file");
+        if (!at || !file.inside(layout.address, 0) || *at > file.bytes()) {
+          QUANTEM_TRY(outside(lost, "chunks outside the file"));
+          break;
+        }
         chunks[flat] = {layout.address + file.base() + *at, array.chunk_bytes, 0};
       }
       return Done{};
     }
     case IndexKind::fixed_array:
-      return read_fixed_array(file, layout.address, array, chunks);
+      return read_fixed_array(file, layout.address, array, chunks, lost);
     case IndexKind::extensible_array: {
-      ExtensibleArray index{file};
+      ExtensibleArray index{file, lost};
       QUANTEM_TRY(index.open(layout.address, array));
       const ArrayOrder order(array);
       if (!order.valid()) return damaged("shape");
@@ -336,7 +356,7 @@ Result<Done> read_chunk_index_v4(const RawFile& file, const LayoutMessage& layou
       return Done{};
     }
     default:
-      return BtreeV2{file, array, chunks}.read(layout.address);
+      return BtreeV2{file, array, chunks, lost}.read(layout.address);
   }
 }
 

@@ -111,9 +111,23 @@ bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name.find('/') == std::string_view::npos;
 }
 
+// Lets libhdf5 open a file that is shorter than it should be; false where it does not know how. Behind the end it would see zeros,
+// so nothing there is left to it: headers are looked at first, and values are read by this program.
+bool skip_end_check(const Id& access) {
+  constexpr const char* kProperty = "skip_eof_check";  // H5F_ACS_SKIP_EOF_CHECK_NAME of its sources
+  const hbool_t skip = true;
+  std::size_t bytes = 0;
+  return access && H5Pexist(access.get(), kProperty) > 0 && H5Pget_size(access.get(), kProperty, &bytes) >= 0 &&
+         bytes == sizeof skip && H5Pset(access.get(), kProperty, &skip) >= 0;
+}
+
 }  // namespace
 
-Result<std::shared_ptr<const File>> open_file(const fs::path& path) {
+Error damaged_in(const File& file, const std::string& what) {
+  return file.cut_off.empty() ? Error(Code::corrupt_data, what) : Error(Code::missing_data, file.cut_off + "; " + what);
+}
+
+Result<std::shared_ptr<const File>> open_file(const fs::path& path, Missing missing) {
   auto file = std::make_shared<File>();
   file->path = path;
   std::error_code failed;
@@ -123,19 +137,23 @@ Result<std::shared_ptr<const File>> open_file(const fs::path& path) {
   if (failed) return Error(Code::io, path.string() + ": not a file");
   QUANTEM_TRY_ASSIGN(superblock, read_superblock(path));
   file->superblock = superblock;
-  if (superblock.end > file->bytes)
-    return Error(Code::missing_data, file->name() + " is cut off: it has " + std::to_string(file->bytes) +
-                                         " bytes and its HDF5 header says " + std::to_string(superblock.end) +
-                                         "; copy it again");
-  file->raw = std::make_unique<const RawFile>(file->real_path, superblock.base);
+  file->missing = missing;
   Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  if (superblock.end > file->bytes) {
+    file->cut_off = file->name() + " is cut off: it has " + std::to_string(file->bytes) +
+                    " bytes and its HDF5 header says " + std::to_string(superblock.end);
+    if (missing == Missing::error)
+      return Error(Code::missing_data, file->cut_off + "; copy it again, or missing=\"mark\" loads what is whole");
+    if (!skip_end_check(access)) return Error(Code::missing_data, file->cut_off + "; copy it again");
+  }
+  file->raw = std::make_unique<const RawFile>(file->real_path, superblock.base);
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
   H5Pset_file_locking(access.get(), false, true);
 #endif
   if (auto fault = fault_before_opening(*file, superblock.root))  // H5Fopen opens the root group
-    return Error(Code::corrupt_data, file->name() + ": /: " + *fault);
+    return damaged_in(*file, file->name() + ": /: " + *fault);
   file->id = Id(H5Fopen(file->real_path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
-  if (!file->id) return Error(Code::corrupt_data, file->name() + ": HDF5 cannot open it (" + last_reason() + ")");
+  if (!file->id) return damaged_in(*file, file->name() + ": HDF5 cannot open it (" + last_reason() + ")");
   Id made(H5Fget_create_plist(file->id.get()), H5Pclose);
   unsigned node_k = 0, leaf_k = 0;
   if (made && H5Pget_sym_k(made.get(), &node_k, &leaf_k) >= 0) file->superblock.leaf_k = leaf_k;
@@ -153,7 +171,7 @@ Result<std::shared_ptr<const File>> open_linked(const File& from, const std::str
                                          " (external link " + link + " of " + from.name() + ")");
   if (fs::equivalent(wanted, from.real_path, ignored))
     return Error(Code::unsupported, from.name() + ": external link " + link + " leads to the same file");
-  return open_file(wanted);
+  return open_file(wanted, from.missing);
 }
 
 std::string soft_target(hid_t group, const std::string& name, std::size_t bytes) {
@@ -177,7 +195,7 @@ Result<Object> find_from_root(const std::shared_ptr<const File>& file, std::stri
   if (hops > kMaxLinkHops)
     return Error(Code::corrupt_data, file->name() + ": " + std::string(path) + ": links lead in a circle");
   Object at{file, "/", Id(H5Gopen2(file->id.get(), "/", H5P_DEFAULT), H5Gclose)};
-  if (!at.id) return Error(Code::corrupt_data, file->name() + ": no root group (" + last_reason() + ")");
+  if (!at.id) return damaged_in(*file, file->name() + ": no root group (" + last_reason() + ")");
   while (!path.empty()) {
     const std::size_t cut = std::min(path.find('/'), path.size());
     const std::string name(path.substr(0, cut));
@@ -238,7 +256,7 @@ herr_t innermost(unsigned, const H5E_error2_t* error, void* data) {
 Result<Object> open_member(const Object& group, const std::string& name) {
   const std::string path = (group.path == "/" ? "/" : group.path + "/") + name;
   const auto refuse = [&](const std::string& why) {
-    return Error(Code::corrupt_data, group.file->name() + ": " + path + ": " + why);
+    return damaged_in(*group.file, group.file->name() + ": " + path + ": " + why);
   };
   H5L_info_t info;
   if (!is_plain_name(name) || H5Lget_info(group.id.get(), name.c_str(), &info, H5P_DEFAULT) < 0 ||

@@ -77,6 +77,8 @@ struct File {
   Superblock superblock;
   std::uint64_t bytes = 0;
   std::unique_ptr<const RawFile> raw;
+  Missing missing = Missing::error;  // as opened; files that its links lead to are opened the same way
+  std::string cut_off;               // "x.h5 is cut off: it has N bytes and its HDF5 header says M"; empty when whole
   Id id;
   mutable std::set<std::uint64_t> looked_at;  // object headers without a fault; under the Lock like all of libhdf5
   [[nodiscard]] bool has_wide_addresses() const {
@@ -85,7 +87,10 @@ struct File {
   [[nodiscard]] std::string name() const { return path.filename().string(); }
 };
 // io: cannot be read. missing_data: shorter than its superblock says, with both sizes. corrupt_data: libhdf5 refuses it.
-Result<std::shared_ptr<const File>> open_file(const std::filesystem::path& path);
+// Missing::mark opens a file that is cut off (where libhdf5 can): what lies beyond its end is then missing_data.
+Result<std::shared_ptr<const File>> open_file(const std::filesystem::path& path, Missing missing = Missing::error);
+// What is said about something damaged in `file`: missing_data, with both sizes, when it is cut off.
+Error damaged_in(const File& file, const std::string& what);
 
 // An object, with the file it was found in and its path there.
 struct Object {

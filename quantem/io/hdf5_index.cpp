@@ -167,9 +167,14 @@ void drop_out_of_file(const Object& dataset, DatasetIndex& index) {
     const std::uint64_t size = dataset.file->bytes;
     if (r.bytes <= size && r.offset <= size - r.bytes) continue;
     if (index.n_out_of_file++ == 0)
-      index.out_of_file = dataset.where() + " chunk " + number(i) + " lies at bytes " + number(r.offset) + " to " +
-                          number(r.offset + r.bytes) + ", the file has " + number(size);
-    r = {};
+      index.out_of_file = dataset.where() +
+                          (index.layout == Layout::chunked ? " chunk " + number(i) + " lies" : " lies") + " at bytes " +
+                          number(r.offset) + " to " + number(checked_add(r.offset, r.bytes).value_or(~0ull)) +
+                          ", the file has " + number(size);
+    if (index.layout == Layout::contiguous && !dataset.file->cut_off.empty() && r.offset < size)
+      r.bytes = size - r.offset;
+    else
+      r = {};
   }
 }
 
@@ -199,8 +204,9 @@ Result<Done> index_chunked(const Object& dataset, hid_t made, const RawFile& raw
     array.n_chunks = *product;
   }
   if (layout && layout->kind == LayoutMessage::Class::chunked && layout->chunk == index.chunk) {
-    auto read = read_chunk_index(raw, *layout, array, index.chunks);
-    if (!read) return with_context(dataset.where(), read.error());
+    bool* const lost = dataset.file->cut_off.empty() ? nullptr : &index.index_cut_off;
+    auto read = read_chunk_index(raw, *layout, array, index.chunks, lost);
+    if (!read) return damaged_in(*dataset.file, dataset.where() + ": " + read.error().message);
   } else {
     QUANTEM_TRY(chunks_by_library(dataset, index, array, index.chunks));
   }

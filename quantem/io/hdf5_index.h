@@ -46,13 +46,15 @@ struct DatasetIndex {
   // allocated). Offsets are in the file, a user block included.
   std::vector<ByteRange> chunks;
   std::vector<VirtualPiece> pieces;  // virtual: nothing else below `shape` is set
-  std::uint64_t n_out_of_file = 0;   // chunks whose bytes end after the file: listed as absent
-  std::string out_of_file;           // the first of them, in words
+  // Chunks whose bytes end after the file are listed as absent; a contiguous range of a file that is cut off ends with the file.
+  std::uint64_t n_out_of_file = 0;  // how many
+  std::string out_of_file;          // the first of them, in words
+  bool index_cut_off = false;       // parts of the chunk index lie beyond the end of a file that is cut off
 };
 
 inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;
 
-// corrupt_data or unsupported, naming file and dataset.
+// corrupt_data or unsupported, naming file and dataset; missing_data when the file is cut off before the start of the index.
 Result<DatasetIndex> index_dataset(const Object& dataset);
 // Shape and type only.
 Result<std::vector<std::uint64_t>> dataset_shape(const Object& dataset);

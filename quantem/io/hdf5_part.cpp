@@ -108,9 +108,12 @@ Result<Part> simple_part(Container& container, const Object& dataset, const Data
   if (part.chunk.empty()) part.frame_stride_bytes = frame_bytes(part);
   flatten(part, channel);
   part.n_frames = frames_in(part);
+  std::string lost = dataset.file->cut_off;
+  const auto add = [&](const std::string& what) { lost += (lost.empty() ? "" : "; ") + what; };
   if (index.n_out_of_file > 0)
-    container.warnings.push_back(
-        index.out_of_file + (index.n_out_of_file > 1 ? "; so do " + number(index.n_out_of_file - 1) + " more" : ""));
+    add(index.out_of_file + (index.n_out_of_file > 1 ? "; so do " + number(index.n_out_of_file - 1) + " more" : ""));
+  if (index.index_cut_off) add(dataset.where() + ": the list of its chunks ends with the file");
+  if (!lost.empty()) container.warnings.push_back(lost);
   return part;
 }
 
@@ -193,7 +196,7 @@ Result<std::vector<Part>> VirtualParts::source_parts(const VirtualPiece& piece, 
       return std::vector<Part>{};
     }
     if (!std::filesystem::equivalent(wanted, file->real_path, ignored)) {
-      auto opened = open_file(wanted);
+      auto opened = open_file(wanted, file->missing);
       if (!opened && opened.error().code == Code::missing_data) {
         absent = opened.error().message;
         return std::vector<Part>{};
@@ -217,7 +220,13 @@ Result<std::vector<Part>> VirtualParts::source_parts(const VirtualPiece& piece, 
                               ": only whole frames of equal shape are read");
   const auto run = run_of(piece.in_source, shape, has_channel);
   if (!run || run->count != want.count) return refusal(piece, "does not map consecutive frames to consecutive frames");
-  QUANTEM_TRY_ASSIGN(parts, make_parts_at(container_, *source, {has_channel ? channel : std::nullopt, 0}, depth_ + 1));
+  auto made = make_parts_at(container_, *source, {has_channel ? channel : std::nullopt, 0}, depth_ + 1);
+  if (!made && made.error().code == Code::missing_data) {
+    absent = made.error().message;
+    return std::vector<Part>{};
+  }
+  if (!made) return made.take_error();
+  std::vector<Part> parts = *std::move(made);
   std::uint64_t held = 0;
   for (const Part& part : parts) held += part.n_frames;
   if (run->first == 0 && run->count == held) return parts;

@@ -55,7 +55,7 @@ Error refusal(const fs::path& path, std::string_view name, std::string_view advi
 
 Result<Container> inspect_hdf5(const fs::path& path, const OpenOptions& options) {
   const hdf5::Lock lock;
-  QUANTEM_TRY_ASSIGN(file, hdf5::open_file(path));
+  QUANTEM_TRY_ASSIGN(file, hdf5::open_file(path, options.missing));
   Container container;
   container.path = path;
   container.options = options;

@@ -18,7 +18,7 @@ FrameInPart place_of(const Part& part, std::uint64_t frame_in_part);
 
 // Frames that the leading axes of a box hold: all but the last two axes and `fixed_axis`.
 std::uint64_t frames_in(const Part& part);
-// False when the part is absent or any chunk of the frame was never written.
+// False when the part is absent, or any chunk of the frame was never written or lies beyond the end of its file.
 bool is_stored(const Part& part, std::uint64_t frame_in_part);
 
 // The part whose range holds `frame` (also an absent one), or null.
