@@ -1,9 +1,8 @@
 // Sums over detector pixels at each scan position, from bit-sliced storage: the planner says which streams, the kernels add
 // them 512 positions at a time.
 
-#include <bit>
-
 #include "quantem/detector/sliced_cpu.h"
+#include "quantem/detector/sum_plan.h"
 
 namespace quantem::detector_detail {
 namespace {
@@ -36,21 +35,9 @@ Result<Done> run_forms(const Volume& volume, std::span<const SliceForm> forms,
 }
 
 SliceForm form_of_weights(const Planner& planner, std::span<const std::int64_t> weights) {
-  const auto magnitude = [](std::int64_t w) {
-    return w < 0 ? 0 - static_cast<std::uint64_t>(w) : static_cast<std::uint64_t>(w);
-  };
-  std::uint64_t any = 0;
-  for (const std::int64_t w : weights) any |= magnitude(w);
   std::vector<WeightedStream> streams(planner.layout().n_streams);
   for (std::uint32_t s = 0; s < streams.size(); ++s) streams[s].stream = s;
-  for (; any; any &= any - 1) {
-    const int bit = std::countr_zero(any);
-    BitMask plus(weights.size()), minus(weights.size());
-    for (std::uint64_t p = 0; p < weights.size(); ++p)
-      if (magnitude(weights[p]) >> bit & 1) (weights[p] < 0 ? minus : plus).set(p);
-    for (const PlanTerm& t : planner.plan(plus, minus).terms)
-      streams[t.stream].weight += std::int64_t{t.sign} * (std::int64_t{1} << bit);
-  }
+  for (const SumTerm& t : terms_of_weights(planner, weights)) streams[t.stream].weight += t.weight;
   return form_of(streams);
 }
 

@@ -13,15 +13,10 @@
 #include <memory>
 #include <vector>
 
+#include "quantem/core/host_device.h"
 #include "quantem/core/result.h"
 #include "quantem/resident/sliced.h"
 #include "quantem/runtime/cuda_context.h"
-
-#ifdef __CUDACC__
-#define QUANTEM_HOST_DEVICE __host__ __device__
-#else
-#define QUANTEM_HOST_DEVICE
-#endif
 
 namespace quantem {
 

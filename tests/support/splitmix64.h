@@ -3,11 +3,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define QUANTEM_HOST_DEVICE __host__ __device__
-#else
-#define QUANTEM_HOST_DEVICE
-#endif
+#include "quantem/core/host_device.h"
 
 namespace quantem::support {
 
