@@ -125,22 +125,19 @@ void read_dense(const DenseStorage& storage, const Shape4& shape, const Region& 
 }
 
 template <class T>
-Result<Done> fill_missing(const Volume& volume, const Region& scan, const Region& det, const ReadOptions& o,
-                          std::span<T> out) {
-  if (!o.fill) return Done{};
-  QUANTEM_TRY_ASSIGN(fill, fill_value<T>(o.fill));
+void fill_missing(const Volume& volume, const Region& scan, const Region& det, T fill, std::span<T> out) {
   const std::uint64_t frame_pixels = det.extent().count();
   std::uint64_t frame = 0;
   for (std::uint32_t r = scan.row_start; r < scan.row_stop; ++r)
     for (std::uint32_t c = scan.col_start; c < scan.col_stop; ++c, ++frame)
       if (!volume.valid_positions()[std::uint64_t{r} * volume.shape().scan.cols + c])
         std::fill_n(out.begin() + static_cast<std::ptrdiff_t>(frame * frame_pixels), frame_pixels, fill);
-  return Done{};
 }
 
 template <class T>
 Result<Done> read_into(const Volume& volume, const Region& scan, const Region& det, const ReadOptions& o,
                        std::span<T> out) {
+  QUANTEM_TRY_ASSIGN(fill, fill_value<T>(o.fill));  // refused before anything is read
   if (const SlicedStorage* sliced = volume.sliced()) {
     if constexpr (std::is_unsigned_v<T>) {
       const std::uint32_t scan_cols = volume.shape().scan.cols;
@@ -155,7 +152,8 @@ Result<Done> read_into(const Volume& volume, const Region& scan, const Region& d
   } else {
     read_dense<T>(*volume.dense(), volume.shape(), scan, det, out);
   }
-  return fill_missing<T>(volume, scan, det, o, out);
+  if (o.fill) fill_missing<T>(volume, scan, det, fill, out);
+  return Done{};
 }
 
 BitMask cropped(const BitMask& pixels, Extent extent, const Region& det) {
