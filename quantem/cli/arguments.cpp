@@ -50,7 +50,8 @@ void add_load(CLI::App& verb, LoadArguments& load) {
   verb.add_flag("--no-mask", load.no_mask, "ignore the source's pixel mask; recorded");
   verb.add_option("--bad-pixel", load.bad_pixels, "ROW,COL of a pixel to exclude; may be repeated")
       ->allow_extra_args(false);
-  verb.add_option("--flagged", load.flagged, "0xFFFFFFFF in uint32: zero (no value), keep (a count) or error");
+  verb.add_option("--flagged", load.flagged,
+                  "0xFFFFFFFF in uint32: zero (no value, the default), keep (a count) or error");
   verb.add_option("--hot-pixels", load.hot_pixels, "none, or median: replace hot pixels; recorded");
   verb.add_option("--representation", load.representation, "encoded or dense (encoded where it can be)");
 }
@@ -216,7 +217,7 @@ void add_convert(CLI::App& app, ConvertArguments& convert, CommonArguments& comm
   add_device(*verb, convert.device);
   add_common(*verb, common);
   verb->footer(
-      "No accelerator is needed.\n"
+      "No accelerator is needed. Counts are copied as they are, 0xFFFFFFFF included, unless an option says otherwise.\n"
       "Examples:\n  quantem-gpu convert scan_master.h5 scan.npy\n"
       "  quantem-gpu convert cube.npy cube_master.h5 --format arina --dtype uint16");
 }

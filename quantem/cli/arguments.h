@@ -26,7 +26,7 @@ struct SourceArguments {
 };
 
 struct LoadArguments {
-  std::string scan_region, det_region, scan_bin, det_bin, dtype, flagged = "zero", hot_pixels = "none", representation;
+  std::string scan_region, det_region, scan_bin, det_bin, dtype, flagged, hot_pixels = "none", representation;
   std::vector<std::string> bad_pixels;
   bool no_mask = false;
 };

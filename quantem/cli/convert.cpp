@@ -34,8 +34,11 @@ bool resamples(const LoadOptions& load) {
   return load.detector_region || load.det_bin != Extent{1, 1} || load.scan_bin != Extent{1, 1};
 }
 
-// A master keeps its pixel mask beside untouched values, so nothing is lost; .npy has no place for one.
-LoadOptions lossless(LoadOptions load, Format format, const Container& container) {
+// A master keeps its pixel mask beside untouched values, so nothing is lost; .npy has no place for one. The marker of uint32
+// stays what the detector wrote, where no option needs it to be a number.
+LoadOptions lossless(LoadOptions load, Format format, const Container& container, bool flagged_named) {
+  if (!flagged_named && !load.dtype && load.hot_pixels == HotPixels::none && !resamples(load))
+    load.flagged = Flagged::keep;
   if (format == Format::arina && container.has_pixel_mask && !resamples(load) && load.bad_pixels.empty())
     load.apply_mask = false;
   return load;
@@ -97,7 +100,7 @@ Result<Answer> convert(const ConvertArguments& arguments, Session& session) {
   QUANTEM_TRY_ASSIGN(device, session.open(where));
   QUANTEM_TRY_ASSIGN(container, open_ready(arguments.in, arguments.source));
   for (const std::string& warning : container.warnings) session.warn(warning);
-  load_how = lossless(load_how, format, container);
+  load_how = lossless(load_how, format, container, !arguments.load.flagged.empty());
   QUANTEM_TRY_ASSIGN(volume, load(device, container, load_how, session.job()));
   QUANTEM_TRY(check_losses(volume, format, session));
   QUANTEM_TRY_ASSIGN(saved, write(volume, container, format, load_how.apply_mask, arguments, session));

@@ -62,11 +62,20 @@ void add_self_test(Answer& answer) {
   Json json = {{"checks", 0}, {"differences", Json::array()}};
   std::size_t n = 0;
   const auto start = std::chrono::steady_clock::now();
-  if (const auto device = open_device(Backend::cpu))
-    for (const SelfCheck& check : self_test(*device)) {
+  const auto test = [&](Backend backend, int index) {
+    const auto device = open_device(backend, index);
+    std::vector<SelfCheck> checks;
+    if (device)
+      checks = self_test(*device);
+    else
+      checks.push_back({fmt::format("{}:{}: open", backend_name(backend), index), false, device.error().message});
+    for (const SelfCheck& check : checks) {
       ++n;
       if (!check.equal) json["differences"].push_back({{"check", check.name}, {"found", check.found}});
     }
+  };
+  test(Backend::cpu, 0);
+  for (const DeviceInfo& d : list_cuda_devices().devices) test(Backend::cuda, d.index);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::size_t n_wrong = json["differences"].size();
   json["checks"] = n;

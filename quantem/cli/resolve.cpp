@@ -91,8 +91,10 @@ Result<LoadOptions> load_options(const LoadArguments& load) {
     options.bad_pixels.push_back(position);
   }
   constexpr Choice<Flagged> kFlagged[] = {{"zero", Flagged::zero}, {"keep", Flagged::keep}, {"error", Flagged::error}};
-  QUANTEM_TRY_ASSIGN(flagged, choose(load.flagged, "--flagged", kFlagged));
-  options.flagged = flagged;
+  if (!load.flagged.empty()) {
+    QUANTEM_TRY_ASSIGN(flagged, choose(load.flagged, "--flagged", kFlagged));
+    options.flagged = flagged;
+  }
   constexpr Choice<HotPixels> kHot[] = {{"none", HotPixels::none}, {"median", HotPixels::median}};
   QUANTEM_TRY_ASSIGN(hot, choose(load.hot_pixels, "--hot-pixels", kHot));
   options.hot_pixels = hot;

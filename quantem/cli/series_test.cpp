@@ -175,6 +175,20 @@ TEST(CliMask, C37_C38_AnyNumbersButZerosAndOnesAreWeights) {
   EXPECT_TRUE(holds(absent.err, "absent.npy"));
 }
 
+TEST(CliConvert, C14_MarkersAreCopiedAsTheyAre) {
+  const TemporaryFolder folder;
+  std::vector<std::uint32_t> values(12 * 48);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint32_t>(i * 31 % 97);
+  values[3 * 48 + 7] = 4294967295u;  // "no value", in one frame only
+  write_file(folder / "a.npy", npy_of(values, std::vector<std::uint64_t>{3, 4, 6, 8}));
+  ASSERT_EQ(ran({"convert", folder / "a.npy", folder / "b_master.h5"}).status, 0);
+  ASSERT_EQ(ran({"convert", folder / "b_master.h5", folder / "c.npy"}).status, 0);
+  EXPECT_EQ(file_bytes(folder / "c.npy"), file_bytes(folder / "a.npy"));
+  ASSERT_EQ(ran({"convert", folder / "a.npy", folder / "z.npy", "--flagged", "zero"}).status, 0);
+  EXPECT_EQ(read_npy(folder / "z.npy")->values[3 * 48 + 7], 0);
+  EXPECT_EQ(ran({"convert", folder / "a.npy", folder / "e.npy", "--flagged", "error"}).status, 2);
+}
+
 TEST(CliInfo, C75_HashIsThatOfTheFiles) {
   const TemporaryFolder folder;
   write_cube(folder / "a.npy", counts());
