@@ -163,7 +163,7 @@ def record_of(ours: dict, ratios: dict, rows: list) -> dict:
     def git(*words):
         return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.strip()
 
-    changed = "-changed" if git("status", "--porcelain", "--untracked-files=no") else ""
+    changed = "-changed" if git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/records") else ""
     return {
         "machine": f"{processor()}, {os.cpu_count()} cores, {ours['runtime']}, threads: {ours['threads']}",
         "commit": git("rev-parse", "--short", "HEAD") + changed,
