@@ -35,7 +35,7 @@ Result<std::string> png_of(const Rgba& picture, const Provenance& provenance) {
 Result<std::string> tiff_of(const Product& product, const Image<float>& image, const std::optional<PixelStep>& step) {
   TiffOptions options;
   options.description = fmt::format("{}, {}; provenance in {}.json", product.title, product.unit, product.name);
-  if (step && step->unit == "A") options.pixel_size_A = step->size;
+  if (step && step->unit == "A" && step->note.empty()) options.pixel_size_A = step->size;
   QUANTEM_TRY_ASSIGN(bytes, encode_tiff(image, options));
   return std::string(bytes.begin(), bytes.end());
 }

@@ -73,6 +73,30 @@ std::optional<Ratio> ratio_of(double value) {
   return Ratio{static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(d)};
 }
 
+// The fields in ascending order of their tags, which is also the order of what they point at.
+std::vector<Entry> directory(Extent extent, std::uint32_t text_bytes, bool sized) {
+  const std::uint32_t n_entries = sized ? 14 : 11;
+  const std::uint32_t at_ratios = kHeaderBytes + 2 + n_entries * kEntryBytes + 4;
+  const std::uint32_t at_description = at_ratios + (sized ? 16 : 0);
+  std::vector<Entry> entries = {{image_width, u32, 1, extent.cols},
+                                {image_length, u32, 1, extent.rows},
+                                {bits_per_sample, u16, 1, 32},
+                                {compression, u16, 1, 1},
+                                {photometric, u16, 1, 1},  // black is the smallest value
+                                {image_description, ascii, text_bytes, at_description},
+                                {strip_offsets, u32, 1, at_description + text_bytes},
+                                {samples_per_pixel, u16, 1, 1},
+                                {rows_per_strip, u32, 1, extent.rows},
+                                {strip_byte_counts, u32, 1, static_cast<std::uint32_t>(4 * extent.count())}};
+  if (sized) {
+    entries.push_back({x_resolution, rational, 1, at_ratios});
+    entries.push_back({y_resolution, rational, 1, at_ratios + 8});
+    entries.push_back({resolution_unit, u16, 1, 3});  // per centimetre
+  }
+  entries.push_back({sample_format, u16, 1, 3});  // IEEE float
+  return entries;
+}
+
 }  // namespace
 
 Result<std::vector<std::uint8_t>> encode_tiff(const Grid<float>& image, const TiffOptions& options) {
@@ -91,29 +115,8 @@ Result<std::vector<std::uint8_t>> encode_tiff(const Grid<float>& image, const Ti
     x = ratio_of(kAngstromPerCm / options.pixel_size_A->col);
     y = ratio_of(kAngstromPerCm / options.pixel_size_A->row);
   }
-  const bool sized = x && y;
   // Header, directory, ratios, description, values.
-  const std::uint32_t n_entries = sized ? 14 : 11;
-  const std::uint32_t at_ratios = kHeaderBytes + 2 + n_entries * kEntryBytes + 4;
-  const std::uint32_t at_description = at_ratios + (sized ? 16 : 0);
-  const auto text_bytes = static_cast<std::uint32_t>(description.size()),
-             image_bytes = static_cast<std::uint32_t>(4 * n);
-  std::vector<Entry> entries = {{image_width, u32, 1, image.extent.cols},
-                                {image_length, u32, 1, image.extent.rows},
-                                {bits_per_sample, u16, 1, 32},
-                                {compression, u16, 1, 1},
-                                {photometric, u16, 1, 1},  // black is the smallest value
-                                {image_description, ascii, text_bytes, at_description},
-                                {strip_offsets, u32, 1, at_description + text_bytes},
-                                {samples_per_pixel, u16, 1, 1},
-                                {rows_per_strip, u32, 1, image.extent.rows},
-                                {strip_byte_counts, u32, 1, image_bytes}};
-  if (sized) {
-    entries.push_back({x_resolution, rational, 1, at_ratios});
-    entries.push_back({y_resolution, rational, 1, at_ratios + 8});
-    entries.push_back({resolution_unit, u16, 1, 3});  // per centimetre
-  }
-  entries.push_back({sample_format, u16, 1, 3});  // IEEE float
+  const std::vector<Entry> entries = directory(image.extent, static_cast<std::uint32_t>(description.size()), x && y);
 
   Bytes out;
   out.append("II", 2);
@@ -127,17 +130,13 @@ Result<std::vector<std::uint8_t>> encode_tiff(const Grid<float>& image, const Ti
     out.put32(e.value);  // little-endian: a u16 lies in the first two bytes
   }
   out.put32(0);  // no further image
-  if (sized)
+  if (x && y)
     for (const std::uint32_t v : {x->n, x->d, y->n, y->d}) out.put32(v);
   out.append(description.data(), description.size());
-  if (image.valid.count() == 0) {
-    out.append(image.values.data(), image_bytes);
-  } else {
-    std::vector<float> values = image.values;
-    for (std::uint64_t i = 0; i < n; ++i)
-      if (!image.is_valid(i)) values[i] = std::numeric_limits<float>::quiet_NaN();
-    out.append(values.data(), image_bytes);
-  }
+  std::vector<float> values = image.values;
+  for (std::uint64_t i = 0; i < n; ++i)
+    if (!image.is_valid(i)) values[i] = std::numeric_limits<float>::quiet_NaN();
+  out.append(values.data(), 4 * n);
   return out.take();
 }
 

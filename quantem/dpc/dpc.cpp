@@ -136,6 +136,8 @@ Result<DpcResult> run_dpc(const ComField& com, const Calibration& calibration, c
   how.scan_sampling_A = calibration.scan_sampling_A.value;
   QUANTEM_TRY_ASSIGN(phase, integrate(aligned, how));
   phase.provenance.operation = "dpc";
+  if (rad && calibration.scan_sampling_A.note.find("uncalibrated") != std::string::npos)
+    phase.provenance.warn("dpc: the phase in rad rests on a scan step that its source calls uncalibrated");
   result.phase = scan_image(aligned, std::vector<float>(phase.values.begin(), phase.values.end()), phase.unit);
   phase.provenance.output_dtype = "float32";
   result.phase.provenance = result.provenance = phase.provenance;

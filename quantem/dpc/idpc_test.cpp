@@ -11,6 +11,7 @@
 
 #include "quantem/core/calibration.h"
 #include "quantem/dpc/descan.h"
+#include "quantem/dpc/dpc.h"
 #include "quantem/dpc/rotation.h"
 
 namespace quantem {
@@ -384,6 +385,27 @@ TEST(Derivatives, CentralOnTheInteriorAndPerSampling) {
   EXPECT_DOUBLE_EQ(d.curl[8], 5 / 0.5 - 3 / 0.25);
   EXPECT_TRUE(std::isnan(d.curl[0]));
   EXPECT_TRUE(std::isnan(d.curl[scan.count() - 1]));
+}
+
+TEST(Dpc, U01_APhaseFromAnUncalibratedStepSaysSo) {
+  ComField com;
+  com.scan = {6, 7};
+  com.valid = BitMask(42, true);
+  for (int i = 0; i < 42; ++i) com.row.push_back(i * 7 % 5), com.col.push_back(i * 3 % 4);
+  Calibration c;
+  c.voltage_kV.value = 300, c.det_sampling_mrad.value = Pair{1, 1}, c.scan_sampling_A.value = Pair{1.39, 1.39};
+  DpcOptions options;
+  options.rotation_deg = 0, options.units = IdpcUnits::rad;
+  const auto says = [&] {
+    const auto result = run_dpc(com, c, options);
+    EXPECT_TRUE(result);
+    return result && to_json(result->phase.provenance).find("calls uncalibrated") != std::string::npos;
+  };
+  EXPECT_FALSE(says());
+  c.scan_sampling_A.note = "uncalibrated";
+  EXPECT_TRUE(says());
+  options.units = IdpcUnits::relative;  // no step enters
+  EXPECT_FALSE(says());
 }
 
 }  // namespace
