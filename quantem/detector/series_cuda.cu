@@ -1,0 +1,61 @@
+// One plan over many encoded volumes, 32 a launch (sums_cuda.cu runs it: a CTA is one block of one volume). The plan is that of the first
+// volume, by what its streams cost; any plan is right for all, since they share layout and valid pixels.
+
+#include <algorithm>
+
+#include "quantem/detector/series.h"
+#include "quantem/detector/sliced_query_cuda.h"
+#include "quantem/runtime/current_device.cuh"
+
+namespace quantem::detector_detail {
+namespace {
+
+// The largest whole-detector sum in any of the volumes, which decides how many bits are added. Kept with each volume.
+Result<std::uint64_t> largest_total_of(std::span<const Volume* const> volumes, const Job& job) {
+  std::uint64_t largest = 0;
+  for (const Volume* volume : volumes) {
+    QUANTEM_TRY_ASSIGN(query, SlicedQuery::open(*volume, job, "masked_sum_series"));
+    QUANTEM_TRY_ASSIGN(total, query.largest_total());
+    largest = std::max(largest, total);
+  }
+  return largest;
+}
+
+Result<Done> sum_some(std::span<const Volume* const> volumes, const BitMask& selected, std::uint64_t largest_total,
+                      std::span<std::vector<float>> images, const Job& job) {
+  QUANTEM_TRY_ASSIGN(query, SlicedQuery::open(*volumes.front(), job, "masked_sum_series"));
+  QUANTEM_TRY_ASSIGN(plans, query.plans_of_masks({&selected, 1}));
+  std::vector<const SlicedDevice*> devices;
+  SumLaunch launch;
+  for (const Volume* volume : volumes) {
+    devices.push_back(volume->sliced_device());
+    launch.stride = std::max(launch.stride, devices.back()->n_positions);
+  }
+  QUANTEM_TRY_ASSIGN(pinned, query.context().pinned_result(volumes.size() * launch.stride * sizeof(float)));
+  launch.volumes = devices;
+  launch.plans = {&plans[0].view, 1};
+  launch.bits = bits_of_sums(largest_total, 1, false);
+  launch.rounded = static_cast<float*>(pinned);  // the kernel writes across the link as blocks finish: no copy after it
+  QUANTEM_TRY(launch_sums(query.context(), launch));
+  for (std::size_t v = 0; v < volumes.size(); ++v) images[v].resize(devices[v]->n_positions);  // while the kernel runs
+  QUANTEM_TRY(query.context().synchronize("masked_sum_series"));
+  for (std::size_t v = 0; v < volumes.size(); ++v)
+    copy_out(static_cast<const float*>(pinned) + v * launch.stride, images[v]);
+  return Done{};
+}
+
+}  // namespace
+
+Result<std::string_view> series_sums_cuda(std::span<const Volume* const> volumes, const BitMask& selected,
+                                          std::span<std::vector<float>> images, const Job& job) {
+  QUANTEM_TRY_ASSIGN(context, CudaContext::of(volumes.front()->device()));
+  const CurrentDevice current(context->device());
+  QUANTEM_TRY_ASSIGN(largest_total, largest_total_of(volumes, job));
+  for (std::size_t first = 0; first < volumes.size(); first += kVolumesTogether) {
+    const std::size_t n = std::min<std::size_t>(kVolumesTogether, volumes.size() - first);
+    QUANTEM_TRY(sum_some(volumes.subspan(first, n), selected, largest_total, images.subspan(first, n), job));
+  }
+  return std::string_view("cuda_sliced_series_sum");
+}
+
+}  // namespace quantem::detector_detail
