@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "quantem/core/array.h"
 #include "quantem/core/bit_mask.h"
 #include "quantem/core/calibration.h"
@@ -115,6 +117,11 @@ TEST(Provenance, NativeIsTheAbsenceOfEvidence) {
   p.add_evidence("binned");
   EXPECT_NE(to_json(p).find("\"evidence\":[\"binned\"]"), std::string::npos);
   EXPECT_NE(to_json(p).find("quantem.gpu.provenance/v1"), std::string::npos);
+}
+
+TEST(Provenance, C71_NamesTheVersionAndTheCommit) {
+  const std::string revision = software_revision();
+  EXPECT_TRUE(std::regex_match(revision, std::regex(R"(\d+\.\d+\.\d+(\+g[0-9a-f]{9,}(-dirty)?)?)"))) << revision;
 }
 
 TEST(Buffer, IsAlignedAndRefusesWhatIsNotThere) {

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#ifndef QUANTEM_REVISION
-#define QUANTEM_REVISION "0.1.0"
-#endif
+#include "quantem/core/revision.inc"  // made by cmake/revision.cmake
 
 namespace quantem {
 namespace {

@@ -72,6 +72,7 @@ struct Provenance {
 };
 
 std::string to_json(const Provenance& provenance, int indent = -1);
-std::string software_revision();  // version, and the commit it was built from when known
+std::string
+software_revision();  // "0.1.0+g<commit>", with "-dirty" behind it when the tree differed; the version alone without git
 
 }  // namespace quantem
