@@ -68,8 +68,9 @@ Result<Done> Bslz4Decoder::State::plan_windows(const Slab& slab) {
   }
   window = (widest + 15) / 16 * 16;
   n_narrow = static_cast<u32>(narrow.size());
-  staged = std::min(seen[cut.n_blocks] * 17 / 16 / 16 * 16 + 48,
-                    kMostStaged);  // a little room: longer streams take the slow path
+  // A sixteenth of room, or what the chunks to come ask for: longer streams take the slow path, and a scan may begin in vacuum.
+  const double longest = seen.back() * std::max(options.growth, 17.0 / 16);
+  staged = std::min(static_cast<u32>(std::min(longest, 1e4)) / 16 * 16 + 48, kMostStaged);
   narrow.insert(narrow.end(), large.begin(), large.end());
   planned = true;
   return context->copy_up(order.data(), narrow.data(), 4ull * narrow.size());

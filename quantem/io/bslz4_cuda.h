@@ -29,6 +29,7 @@ class Bslz4Decoder {
     std::uint32_t max_frames = 2048;  // of a slab
     std::uint32_t n_lanes = 2;
     BitMask valid_pixels;
+    double growth = 1;  // largest chunk of the load over the largest of its first slab: streams may get as much longer
     void* work = nullptr;  // work_bytes() of device memory that stay until the decoder is gone; null: its own
   };
   static Result<std::unique_ptr<Bslz4Decoder>> make(CudaContext& context, const Options& options);

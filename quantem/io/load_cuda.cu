@@ -47,8 +47,13 @@ SlicedDeviceBuilder::Options builder_options(const LoadPlan& plan, std::uint32_t
   return o;
 }
 Bslz4Decoder::Options decoder_options(const LoadPlan& plan, std::uint32_t slab_blocks) {
-  return {static_cast<std::uint32_t>(plan.shape.frame_pixels()), item_bits_of(plan), slab_blocks * kBlockPositions,
-          kLanesOfLoad, plan.rules.valid_pixels};
+  Bslz4Decoder::Options o;
+  o.n_pixels = static_cast<std::uint32_t>(plan.shape.frame_pixels());
+  o.item_bits = item_bits_of(plan);
+  o.max_frames = slab_blocks * kBlockPositions;
+  o.n_lanes = kLanesOfLoad;
+  o.valid_pixels = plan.rules.valid_pixels;
+  return o;
 }
 std::uint64_t work_bytes_of(const LoadPlan& plan, std::uint32_t slab_blocks) {
   return SlicedDeviceBuilder::work_bytes(builder_options(plan, slab_blocks, true)) +
@@ -128,6 +133,16 @@ class CudaLoad {
     return t;
   }
 
+  // How much larger than in the first slab with frames the largest chunk of all slabs is.
+  [[nodiscard]] double growth_of_chunks() const {
+    std::uint32_t first = 0, largest = 0;
+    for (const SlabPlan& slab : slabs_) {
+      for (const ChunkPlace& chunk : slab.chunks) largest = std::max(largest, chunk.bytes);
+      if (first == 0) first = largest;
+    }
+    return first ? static_cast<double>(largest) / first : 1;
+  }
+
   struct Input {  // of the ring, in device memory
     std::byte* bytes = nullptr;
     ChunkPlace* chunks = nullptr;
@@ -143,6 +158,7 @@ class CudaLoad {
   Result<Done> prepare_fast(Fast& fast) {
     SlicedDeviceBuilder::Options encoding = builder_options(plan_, slab_blocks_, true);
     Bslz4Decoder::Options decoding = decoder_options(plan_, slab_blocks_);
+    decoding.growth = growth_of_chunks();
     const std::uint64_t encoder_bytes = SlicedDeviceBuilder::work_bytes(encoding),
                         decoder_bytes = Bslz4Decoder::work_bytes(decoding),
                         input_bytes = slab_bytes_ + 64,  // readable behind the last chunk
