@@ -174,6 +174,46 @@ TEST(Layout, L03_AnAbsentPartInTheMiddleKeepsItsPlace) {
   }
 }
 
+TEST(Layout, L03_WhatIsOnlyAnnouncedTakesNoTime) {
+  const auto start = std::chrono::steady_clock::now();
+  const Folder folder("L03");
+  const fs::path master =
+      write_arina_set(folder.path(), const_frames(9, 8, 8), {5, 4}, 8, 8, {.ntrigger = std::uint64_t{1} << 40});
+  fs::remove(folder / "x_data_000002.h5");
+  const Container c = open(master);
+  EXPECT_EQ(c.shape.scan, (Extent{1u << 20, 1u << 20}));
+  EXPECT_EQ(c.n_missing, (std::uint64_t{1} << 40) - 5);
+  OpenOptions wide = scan(1, 4294967295u, Missing::mark);
+  wide.extra_frames = ExtraFrames::drop;
+  const Container row = open(master, wide);
+  EXPECT_EQ(row.n_missing, 4294967290u);
+  EXPECT_TRUE(warns(row, "first missing (0, 5)"));
+  OpenOptions serpentine = scan(2, 4, Missing::mark);
+  serpentine.scan_order = ScanOrder::serpentine;
+  serpentine.flyback_cols = 1;
+  serpentine.extra_frames = ExtraFrames::drop;
+  const Container back = open(master, serpentine);  // frames 0 to 3, a flyback, then 5 to 8 of the absent file
+  EXPECT_EQ(back.n_missing, 4u);
+  serpentine.flyback_cols = 0;
+  const Container zigzag = open(master, serpentine);  // frame 4 is the last column of the second row
+  EXPECT_EQ(zigzag.n_missing, 3u);
+  EXPECT_TRUE(warns(zigzag, "first missing (1, 0)"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(Layout, L04_AnAbsurdDetectorIsNotBelieved) {
+  const Folder folder("L04");
+  const std::string detector = "/entry/instrument/detector/";
+  const auto announce = [&](Writer& f) {
+    f.dataset<std::int32_t>(detector + "module/data_size", {1 << 24, 1 << 24}, {2}, {.codec = "contiguous"});
+    f.scalar<std::uint64_t>(detector + "detectorSpecific/x_pixels_in_detector", 1 << 23);
+    f.scalar<std::uint64_t>(detector + "detectorSpecific/y_pixels_in_detector", 1 << 23);
+  };
+  const fs::path master = write_arina_set(folder.path(), const_frames(4, 8, 8), {4}, 8, 8, {.extra = announce});
+  fs::remove(folder / "x_data_000001.h5");
+  EXPECT_EQ(open(master).shape.det, (Extent{8, 8})) << "of the mask";
+}
+
 TEST(Layout, L04_ABrokenLinkNamesWhatItWanted) {
   const Folder folder("L04");
   const fs::path master = write_arina_set(folder.path(), const_frames(9, 8, 8), {5, 4}, 8, 8, {.genuine = true});

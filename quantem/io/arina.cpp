@@ -13,8 +13,6 @@ namespace {
 using hdf5::File;
 using hdf5::Object;
 
-constexpr std::uint64_t kMostFrames = std::uint64_t{1} << 40;
-
 // The number in "data_000012", or nothing.
 std::optional<std::uint64_t> part_number(std::string_view name) {
   if (!name.starts_with("data_") || name.size() == 5 || name.size() > 24) return std::nullopt;
@@ -144,10 +142,17 @@ std::uint64_t announced_frames(Container& c, const std::shared_ptr<const File>& 
   const auto triggers = hdf5::as_count(hdf5::read_value(file, at + "ntrigger"));
   if (!images && !triggers) return 0;
   const auto product = checked_multiply(images.value_or(1), triggers.value_or(1));
-  if (product && *product <= kMostFrames) return *product;
+  if (product && *product <= hdf5::kMostFrames) return *product;
   c.warnings.push_back(file->name() +
                        ": nimages and ntrigger announce an impossible number of frames; they are not believed");
   return 0;
+}
+
+// (rows, cols), or nothing when no detector has so many pixels: memory is taken for each of them.
+std::optional<Extent> believable(std::uint64_t rows, std::uint64_t cols) {
+  const auto pixels = checked_multiply(rows, cols);
+  if (!pixels || *pixels == 0 || *pixels > kMaxFramePixels) return std::nullopt;
+  return Extent{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(cols)};
 }
 
 // Detector extent when no frame is there to tell.
@@ -156,17 +161,14 @@ Extent announced_detector(const std::shared_ptr<const File>& file) {
   if (const auto size = hdf5::read_value(file, at + "module/data_size");
       size && size->is_array() && size->size() == 2) {
     const auto rows = hdf5::as_count((*size)[0]), cols = hdf5::as_count((*size)[1]);
-    if (rows && cols && *rows <= kMaxFramePixels && *cols <= kMaxFramePixels)
-      return {static_cast<std::uint32_t>(*rows), static_cast<std::uint32_t>(*cols)};
+    if (const auto det = rows && cols ? believable(*rows, *cols) : std::nullopt) return *det;
   }
   const auto cols = hdf5::as_count(hdf5::read_value(file, at + "detectorSpecific/x_pixels_in_detector"));
   const auto rows = hdf5::as_count(hdf5::read_value(file, at + "detectorSpecific/y_pixels_in_detector"));
-  if (rows && cols && *rows <= kMaxFramePixels && *cols <= kMaxFramePixels)
-    return {static_cast<std::uint32_t>(*rows), static_cast<std::uint32_t>(*cols)};
+  if (const auto det = rows && cols ? believable(*rows, *cols) : std::nullopt) return *det;
   if (auto mask = hdf5::find_object(file, at + "detectorSpecific/pixel_mask"); mask)
-    if (const auto shape = hdf5::dataset_shape(*mask);
-        shape && shape->size() == 2 && (*shape)[0] <= kMaxFramePixels && (*shape)[1] <= kMaxFramePixels)
-      return {static_cast<std::uint32_t>((*shape)[0]), static_cast<std::uint32_t>((*shape)[1])};
+    if (const auto shape = hdf5::dataset_shape(*mask); shape && shape->size() == 2)
+      if (const auto det = believable((*shape)[0], (*shape)[1])) return *det;
   return {};
 }
 

@@ -108,7 +108,7 @@ ChunkFault decode_lz4_framed(std::span<const std::byte> in, std::span<std::byte>
 
 void undo_shuffle(std::span<const std::byte> in, std::size_t item_bytes, std::span<std::byte> out) {
   const std::size_t n = in.size() / item_bytes;
-  for (std::size_t k = 0; k < item_bytes; ++k)
+  for (std::size_t k = 0; n > 0 && k < item_bytes; ++k)  // an element longer than the chunk: nothing to move
     for (std::size_t i = 0; i < n; ++i) out[i * item_bytes + k] = in[k * n + i];
   std::copy(in.begin() + static_cast<std::ptrdiff_t>(n * item_bytes), in.end(),
             out.begin() + static_cast<std::ptrdiff_t>(n * item_bytes));

@@ -49,20 +49,41 @@ std::uint64_t frames_in(const Part& part) {
   return n;
 }
 
+namespace {
+
+// Whole frames at the start of a contiguous part; fewer than n_frames where the file is cut off.
+std::uint64_t contiguous_frames(const Part& part) {
+  if (part.chunks.empty() || !part.chunks[0].present()) return 0;
+  const std::size_t rank = part.shape.size();
+  if (rank < 2 || part.frame_stride_bytes == 0) return part.n_frames;
+  const std::uint64_t frame = part.shape[rank - 2] * part.shape[rank - 1] * item_bytes(part.dtype);
+  const std::uint64_t bytes = part.chunks[0].bytes;
+  return bytes < frame ? 0 : std::min(part.n_frames, (bytes - frame) / part.frame_stride_bytes + 1);
+}
+
+}  // namespace
+
 bool is_stored(const Part& part, std::uint64_t frame_in_part) {
   if (!part.absent_reason.empty()) return false;
-  if (part.chunk.empty()) {
-    if (part.chunks.empty() || !part.chunks[0].present()) return false;
-    const std::uint64_t bytes = part.chunks[0].bytes;  // fewer than all frames take where the file is cut off
-    const std::size_t rank = part.shape.size();
-    const auto at = checked_multiply(frame_in_part, part.frame_stride_bytes);
-    return rank < 2 ||
-           (at && *at <= bytes && part.shape[rank - 2] * part.shape[rank - 1] * item_bytes(part.dtype) <= bytes - *at);
-  }
+  if (part.chunk.empty()) return frame_in_part < contiguous_frames(part);
   const FrameInPart place = place_of(part, frame_in_part);
   for (std::uint64_t i = 0; i < place.n_chunks(); ++i)
     if (!part.chunks[place.first_chunk + i].present()) return false;
   return true;
+}
+
+std::uint64_t end_of_run(const Part& part, std::uint64_t frame_in_part) {
+  if (!part.absent_reason.empty()) return part.n_frames;
+  if (part.chunk.empty()) {
+    const std::uint64_t stored = contiguous_frames(part);
+    return frame_in_part < stored ? stored : part.n_frames;
+  }
+  const std::size_t rank = part.shape.size();
+  std::size_t axis = rank - 2;  // the last of those that count frames
+  while (axis > 0 && axis - 1 == part.fixed_axis) --axis;
+  if (axis == 0) return part.n_frames;
+  const std::uint64_t along = part.shape[axis - 1], chunk = part.chunk[axis - 1], at = frame_in_part % along;
+  return frame_in_part - at + std::min((at / chunk + 1) * chunk, along);
 }
 
 const Part* find_part(const Container& container, std::uint64_t frame) {

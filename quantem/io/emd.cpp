@@ -152,7 +152,7 @@ void read_velox_metadata(Container& c, const std::shared_ptr<const File>& file) 
     auto object = hdf5::find_object(file, "/Data/Image/" + link.name + "/Metadata");
     if (!object) continue;
     const auto bytes = read_dataset_bytes_locked(*object, std::uint64_t{1} << 26);
-    if (!bytes || bytes->item_bytes != 1 || bytes->shape.empty()) continue;
+    if (!bytes || bytes->item_bytes != 1 || bytes->shape.empty() || bytes->bytes.empty()) continue;
     const std::uint64_t stride = bytes->shape.size() > 1 ? bytes->shape[1] : 1;  // column 0 is the first frame
     std::string text;
     for (std::uint64_t i = 0; i < bytes->shape[0] && stride > 0; ++i) {
@@ -160,7 +160,9 @@ void read_velox_metadata(Container& c, const std::shared_ptr<const File>& file) 
       if (ch == '\0') break;
       text += ch;
     }
-    const json all = json::parse(text, nullptr, false);
+    // Nested deeper than anything Velox writes: left out, because json is written by recursion.
+    const auto shallow = [](int depth, json::parse_event_t, const json&) { return depth < 64; };
+    const json all = json::parse(text, shallow, false);
     if (!all.is_object()) continue;
     const auto value = [&](const char* pointer) -> std::optional<double> {  // numbers are strings, or {"type", "value"}
       const json::json_pointer at(pointer);

@@ -362,6 +362,7 @@ TEST(Filters, L21_SizesAreClaims) {
   odd.client[3] = 12;
   EXPECT_EQ(decode(truth, {odd}, 2, out).verdict, ChunkVerdict::chunk_block_size);
   EXPECT_EQ(decode(truth, {{32008, {0, 3, 4000000000u, 0, 2}}}, 2, out).verdict, ChunkVerdict::chunk_size);
+  EXPECT_TRUE(decode(truth, {{2, {0xffffffffu}}}, 2, out).ok());  // an element longer than the chunk: as it is, at once
   EXPECT_EQ(decode(Bytes(truth.size() - 1), {}, 2, out).verdict, ChunkVerdict::chunk_truncated);
   EXPECT_EQ(decode(Bytes(truth.size() + 1), {}, 2, out).verdict, ChunkVerdict::chunk_trailing);
 }

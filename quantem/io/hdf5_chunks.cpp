@@ -73,10 +73,9 @@ class BtreeV1 {
         chunks_(chunks),
         lost_(lost),
         rank_(array.shape.size()),
-        nodes_left_(file.bytes() / 24 + 1) {}
+        bytes_left_(file.bytes()) {}
 
   Result<Done> walk(std::uint64_t address, int parent_level) {
-    if (nodes_left_-- == 0) return damaged("more B-tree nodes than the file can hold");
     unsigned char head[24];
     if (!file_.read(address, head)) return outside(parent_level, "a B-tree node lies outside the file");
     Cursor c(head);
@@ -86,6 +85,9 @@ class BtreeV1 {
     if (level > kMaxDepth || (parent_level >= 0 && level != parent_level - 1))
       return damaged("B-tree levels do not descend");
     const std::size_t entry = 8 + 8 * (rank_ + 1) + 8;
+    // Nodes do not overlap: a tree that is larger than its file leads back to itself.
+    if (24 + entries * entry > bytes_left_) return damaged("more B-tree nodes than the file can hold");
+    bytes_left_ -= 24 + entries * entry;
     std::vector<unsigned char> bytes(entries * entry);
     if (!file_.read(address + 24, bytes)) return outside(parent_level, "a B-tree node ends outside the file");
     for (std::uint64_t i = 0; i < entries; ++i) {
@@ -132,7 +134,7 @@ class BtreeV1 {
   std::vector<ByteRange>& chunks_;
   bool* lost_;
   std::size_t rank_;
-  std::uint64_t nodes_left_;
+  std::uint64_t bytes_left_;
 };
 
 }  // namespace

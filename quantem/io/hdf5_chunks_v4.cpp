@@ -241,7 +241,7 @@ struct BtreeV2 {
   const ChunkedArray& array;
   std::vector<ByteRange>& chunks;
   bool* lost = nullptr;
-  std::uint64_t node_bytes = 0, record_bytes = 0, depth = 0, nodes_left = 0;
+  std::uint64_t node_bytes = 0, record_bytes = 0, depth = 0, bytes_left = 0;
   std::vector<std::uint64_t> most{},
       most_below_bytes{};  // records a node of each level can hold; bytes of a subtree's total
   std::uint64_t count_bytes = 0;
@@ -278,15 +278,17 @@ struct BtreeV2 {
       below = *product + most[level];
       most_below_bytes.push_back(bytes_for(below));
     }
-    nodes_left = file.bytes() / 16 + 1;
+    bytes_left = file.bytes();
     return walk(root, root_records, depth);
   }
 
   Result<Done> walk(std::uint64_t at, std::uint64_t records, std::uint64_t level) {
-    if (nodes_left-- == 0) return damaged("more B-tree nodes than the file can hold");
     if (records > most[level]) return damaged("a B-tree node holds too many records");
     const std::uint64_t pointer = level ? 8 + count_bytes + most_below_bytes[level - 1] : 0;
-    std::vector<unsigned char> bytes(6 + records * record_bytes + (level ? (records + 1) * pointer : 0));
+    const std::uint64_t taken = 6 + records * record_bytes + (level ? (records + 1) * pointer : 0);
+    if (taken > bytes_left) return damaged("more B-tree nodes than the file can hold");
+    bytes_left -= taken;
+    std::vector<unsigned char> bytes(taken);
     if (!file.read(at, bytes)) return outside(level == depth ? nullptr : lost, "a B-tree node lies outside the file");
     Cursor c(bytes);
     if (!(level ? c.matches("BTIN") : c.matches("BTLF"))) return damaged("no B-tree node where one should be");

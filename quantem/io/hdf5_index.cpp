@@ -337,7 +337,10 @@ Result<DatasetIndex> index_dataset(const Object& dataset) {
   } else {
     ByteRange range{ByteRange::kAbsent, bytes, 0};
     if (layout && layout->kind == LayoutMessage::Class::contiguous) {
-      if (layout->address != kNoAddress) range.offset = layout->address + super.base;
+      const auto at = checked_add(layout->address, super.base);
+      if (layout->address != kNoAddress && !at)
+        return Error(Code::corrupt_data, dataset.where() + ": the address of its values passes 2^64");
+      if (layout->address != kNoAddress) range.offset = *at;
     } else if (super.base == 0) {
       const haddr_t at = H5Dget_offset(id);
       if (at != HADDR_UNDEF) range.offset = at;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <numeric>
 
@@ -224,6 +225,20 @@ TEST(Hdf5Index, L21_ABtreeThatPointsAtItselfEnds) {
   node(1300, 2, 30, 2600);
   node(2600, 1, 30, 0);  // 27,000 visits if nobody counted
   EXPECT_EQ(read().error().code, Code::corrupt_data);
+  // 60,000 times the same long leaf: few nodes, but 140 GB of reading.
+  const std::size_t leaf = 24 + 60000 * 40, all = leaf + 24 + 60000 * 40;
+  file.assign(all, 0);
+  node(0, 1, 60000, leaf);
+  node(leaf, 0, 60000, 0);
+  const auto start = std::chrono::steady_clock::now();
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(all));
+  LayoutMessage layout;
+  layout.address = 0;
+  std::vector<ByteRange> chunks;
+  const auto wide = read_chunk_index(RawFile(path, 0), layout, {{4, 4}, {4, 4}, {1, 4}, {4, 1}, 4, 16, false}, chunks);
+  EXPECT_EQ(wide.error().code, Code::corrupt_data);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
 TEST(Hdf5Index, L21_AbsurdShapesTakeNoMemory) {

@@ -85,6 +85,10 @@ Result<Done> check_shape(const std::vector<std::uint64_t>& shape, const std::str
   if (rows == 0 || cols == 0 || !pixels || *pixels > kMaxFramePixels)
     return Error(Code::unsupported, where + ": a frame of " + number(rows) + " x " + number(cols) + " pixels; 1 to " +
                                         number(kMaxFramePixels) + " pixels are read");
+  std::uint64_t frames = 1;
+  for (std::size_t d = 0; d + 2 < rank; ++d) frames = checked_multiply(frames, shape[d]).value_or(~std::uint64_t{0});
+  if (frames > kMostFrames)
+    return Error(Code::unsupported, where + ": shape " + shape_text(shape) + "; at most 2^40 frames are read");
   return Done{};
 }
 

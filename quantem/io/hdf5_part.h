@@ -11,6 +11,8 @@
 
 namespace quantem::hdf5 {
 
+inline constexpr std::uint64_t kMostFrames = std::uint64_t{1} << 40;  // of a dataset, and that a master may announce
+
 struct PartRequest {
   std::optional<std::uint64_t>
       channel;  // rank 4 with axes [image, channel, row, col]: this one; else all leading axes are frames

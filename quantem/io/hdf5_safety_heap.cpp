@@ -36,20 +36,20 @@ const char* read_local_heap(const RawFile& file, std::uint64_t address, std::vec
 class SymbolTable {
  public:
   SymbolTable(const RawFile& file, std::uint64_t leaf_k, const std::vector<unsigned char>& names)
-      : file_(file), leaf_k_(leaf_k), nodes_left_(file.bytes() / 8 + 1) {
+      : file_(file), leaf_k_(leaf_k), bytes_left_(file.bytes()) {
     const auto last = std::find(names.rbegin(), names.rend(), 0);
     names_end_ = static_cast<std::uint64_t>(names.rend() - last);  // one past the last NUL
   }
 
   const char* walk(std::uint64_t address, int parent_level) {
     unsigned char head[24];
-    if (nodes_left_-- == 0) return "its B-tree has more nodes than the file can hold";
     if (!file_.read(address, head)) return "its B-tree lies outside the file";
     Cursor c(head);
     if (!c.matches("TREE") || c.take(1) != 0) return "no B-tree of names where one should be";
     const int level = static_cast<int>(c.take(1));
     const std::uint64_t entries = c.take(2);
     if (level > kMaxDepth || (parent_level >= 0 && level != parent_level - 1)) return "its B-tree does not descend";
+    if (!count(24 + 16 * entries)) return "its B-tree has more nodes than the file can hold";
     std::vector<unsigned char> bytes(entries == 0 ? 0 : 16 * entries + 8);
     if (!file_.read(address + 24, bytes)) return "its B-tree ends outside the file";
     Cursor e(bytes);
@@ -62,15 +62,20 @@ class SymbolTable {
   }
 
  private:
+  bool count(std::uint64_t bytes) {  // nodes do not overlap
+    if (bytes > bytes_left_) return false;
+    bytes_left_ -= bytes;
+    return true;
+  }
   const char* leaf(std::uint64_t address) {
     unsigned char head[8];
-    if (nodes_left_-- == 0) return "its B-tree has more nodes than the file can hold";
     if (!file_.read(address, head)) return "a list of its members lies outside the file";
     Cursor c(head);
     if (!c.matches("SNOD")) return "no list of members where one should be";
     c.skip(2);
     const std::uint64_t n = c.take(2);
     if (leaf_k_ > 0 && n > 2 * leaf_k_) return "a list of its members is longer than its file allows";
+    if (!count(8 + 40 * n)) return "its B-tree has more nodes than the file can hold";
     std::vector<unsigned char> bytes(40 * n);
     if (!file_.read(address + 8, bytes)) return "a list of its members ends outside the file";
     Cursor e(bytes);
@@ -87,7 +92,7 @@ class SymbolTable {
   }
 
   const RawFile& file_;
-  std::uint64_t leaf_k_, nodes_left_, names_end_ = 0;
+  std::uint64_t leaf_k_, bytes_left_, names_end_ = 0;
 };
 
 }  // namespace

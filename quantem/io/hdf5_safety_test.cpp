@@ -339,5 +339,60 @@ TEST(Hdf5Safety, SmallValuesOfEveryLayout) {
     }
 }
 
+TEST(Hdf5Safety, L21_AnAddressBehindAUserBlockPasses2To64) {
+  const Folder folder("wrap");
+  const fs::path path = folder / "x.h5";
+  {
+    support::Writer f(path, false, 512);
+    f.dataset("/d", support::const_frames(1, 2, 2), {1, 2, 2}, {.codec = "contiguous"});
+  }
+  EXPECT_EQ(opening(path, "/d").message, "opened");
+  Bytes file = bytes_of(path);
+  put(file, 512 + message_at(path, "/d", 8) + 2, ~std::uint64_t{0} - 99, 8);  // 412 bytes into the file, if it wraps
+  write(path, file);
+  EXPECT_EQ(opening(path, "/d").code, Code::corrupt_data);
+}
+
+TEST(SideFile, SidesAreWholeNumbers) {
+  for (const double rows : {2.0, 2.5, 0.5}) {
+    const Folder folder("side");
+    const auto master = support::write_arina_set(folder.path(), support::const_frames(4, 5, 4), {4}, 5, 4);
+    {
+      support::Writer f(folder / "x.h5");
+      f.group("/STEM Metadata");
+      f.attribute<double>("/STEM Metadata", "NumPixelsY", {rows}, true);
+      f.attribute<double>("/STEM Metadata", "NumPixelsX", {2.0});
+    }
+    const auto c = inspect(master);
+    ASSERT_TRUE(c) << c.error().message;
+    EXPECT_EQ(c->shape.scan, (Extent{2, 2}));
+    EXPECT_EQ(c->scan_shape_origin, rows == 2.0 ? Origin::side_file : Origin::guessed) << rows;
+  }
+}
+
+// A Velox side file with metadata of no bytes, and with lists nested without end.
+TEST(Hdf5Safety, L21_DamagedVeloxMetadata) {
+  for (const bool nested : {false, true}) {
+    const Folder folder("velox");
+    const auto master = support::write_arina_set(folder.path(), support::const_frames(4, 5, 4), {4}, 5, 4);
+    {
+      support::Writer f(folder / "x.emd");
+      f.text("/Version", {"{\"format\": \"Velox\"}"});
+      const std::string text =
+          "{\"Optics\": {\"AccelerationVoltage\": \"200000\", \"deep\": " + std::string(300000, '[') +
+          std::string(300000, ']') + "}}";
+      const Bytes bytes(text.begin(), text.end());
+      if (nested)
+        f.dataset("/Data/Image/a/Metadata", bytes, {bytes.size(), 1}, {.codec = "contiguous"});
+      else
+        f.dataset("/Data/Image/a/Metadata", Bytes{}, {5, 2, 0}, {.codec = "contiguous"});
+      f.dataset("/Data/Image/a/Data", support::const_frames(1, 2, 2), {2, 2, 1}, {.codec = "contiguous"});
+    }
+    const auto c = inspect(master);
+    ASSERT_TRUE(c) << c.error().message;
+    EXPECT_EQ(c->calibration.voltage_kV.value, nested ? std::optional(200.0) : std::nullopt);
+  }
+}
+
 }  // namespace
 }  // namespace quantem::hdf5

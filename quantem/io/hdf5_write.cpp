@@ -27,7 +27,7 @@ hid_t text_type(const std::string& value) {
 Writer::Writer(const std::filesystem::path& path) : path_(path) {
   const Closer access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
   H5Pset_fclose_degree(access.id, H5F_CLOSE_STRONG);
-#if H5_VERSION_GE(1, 10, 7)
+#if H5_VERSION_GE(1, 12, 1) || (H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 10 && H5_VERS_RELEASE >= 7)
   H5Pset_file_locking(access.id, false, true);
 #endif
   links_ = H5Pcreate(H5P_LINK_CREATE);

@@ -43,10 +43,9 @@ Result<std::vector<HotPixel>> find_hot_pixels(const LoadPlan& plan, const BlockR
   for (std::uint32_t p = 0; p < sums.size(); ++p)
     if (plan.rules.valid_pixels[p])
       if (auto around = neighbours_of(p, plan); is_hot(sums[p], around, sums)) hot.push_back({p, std::move(around)});
-  const std::vector<HotPixel> all = hot;
-  const auto is_listed = [&](std::uint32_t pixel) {
-    return std::any_of(all.begin(), all.end(), [&](const HotPixel& h) { return h.pixel == pixel; });
-  };
+  BitMask listed(sums.size());
+  for (const HotPixel& h : hot) listed.set(h.pixel);
+  const auto is_listed = [&](std::uint32_t pixel) { return listed[pixel]; };
   for (HotPixel& h : hot) std::erase_if(h.neighbours, is_listed);
   std::erase_if(hot, [](const HotPixel& h) { return h.neighbours.empty(); });
   meter.finish();

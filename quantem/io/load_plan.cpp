@@ -132,6 +132,9 @@ Result<LoadPlan> plan_load(const Device& device, const Container& container, con
   if (plan.source.n_values() == 0 || plan.source.frame_pixels() > kMaxFramePixels)
     return Error{Code::unsupported, "load: shape " + to_string(plan.source) + ": a frame has 1 to " +
                                         std::to_string(kMaxFramePixels) + " pixels, a scan at least one position"};
+  // Below this no product of the plan passes 2^64.
+  if (!checked_multiply(plan.source.n_positions(), 8 * plan.source.frame_pixels()))
+    return Error{Code::unsupported, "load: shape " + to_string(plan.source) + " passes 2^64 bytes; give scan_shape"};
   plan.scan_region = options.scan_region.value_or(whole(plan.source.scan));
   plan.det_region = options.detector_region.value_or(whole(plan.source.det));
   QUANTEM_TRY(check_region(plan.scan_region, plan.source.scan, "load: scan_region"));

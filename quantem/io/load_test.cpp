@@ -459,6 +459,14 @@ TEST(Load, C84_C85_M02_MemoryIsCountedBeforeItIsTaken) {
   EXPECT_FALSE(estimate(*device, source.container, o)->fits());
 }
 
+TEST(Load, M07_AScanOfMoreThan2To64BytesIsRefused) {
+  Container c;
+  c.shape = {{4294967295u, 4294967295u}, {8, 8}};  // what a damaged scan_shape attribute says
+  const auto e = estimate(*open_device(Backend::cpu), c);
+  ASSERT_FALSE(e);
+  EXPECT_EQ(e.error().code, Code::unsupported);
+}
+
 TEST(Load, M07_NonsenseIsRefusedWithTheValidRange) {
   const Shape4 s{{4, 4}, {8, 8}};
   const MemorySource<std::uint8_t> source(s, counts<std::uint8_t>(s.n_values(), 1));

@@ -21,6 +21,9 @@ std::uint64_t frames_in(const Part& part);
 // False when the part is absent, or any chunk of the frame was never written or lies beyond the end of its file.
 bool is_stored(const Part& part, std::uint64_t frame_in_part);
 
+// One past the last of the frames from `frame_in_part` on that are stored or missing together (one chunk, one range).
+std::uint64_t end_of_run(const Part& part, std::uint64_t frame_in_part);
+
 // The part whose range holds `frame` (also an absent one), or null.
 const Part* find_part(const Container& container, std::uint64_t frame);
 // One past the last frame of all parts.

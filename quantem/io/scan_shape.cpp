@@ -80,29 +80,34 @@ bool choose(Container& c, const ScanHints& hints, std::uint64_t frames) {
   return false;
 }
 
-void count_missing(Container& c, std::uint64_t end) {
+// Scan positions among the frames [0, frame).
+std::uint64_t positions_before(const Container& c, std::uint64_t frame) {
+  if (frame <= c.options.skip_frames) return 0;
+  const std::uint64_t cols = c.shape.scan.cols, stride = cols + c.options.flyback_cols;
+  const std::uint64_t row = (frame - c.options.skip_frames) / stride, k = (frame - c.options.skip_frames) % stride;
+  return row >= c.shape.scan.rows ? c.shape.n_positions() : row * cols + std::min(k, cols);
+}
+
+// Goes over what is stored, not over positions: a damaged file announces 2^40 of them for nothing.
+std::uint64_t positions_present(const Container& c) {
   std::uint64_t present = 0;
-  const std::uint64_t positions = c.shape.n_positions(), cols = c.shape.scan.cols;
-  std::optional<std::uint64_t> first_missing;
-  for (std::uint64_t p = 0; p < positions; ++p) {
-    // beyond the stored frames nothing can be present; a row of them ends the walk
-    if (p % cols == 0 && c.options.skip_frames + p / cols * (cols + c.options.flyback_cols) >= end) {
-      if (!first_missing) first_missing = p;
-      break;
+  for (const Part& part : c.parts)
+    for (std::uint64_t f = 0, next = 0; f < part.n_frames; f = next) {
+      next = end_of_run(part, f);
+      if (is_stored(part, f))
+        present += positions_before(c, part.first_frame + next) - positions_before(c, part.first_frame + f);
     }
-    if (c.part_of(c.frame_of(p)))
-      ++present;
-    else if (!first_missing)
-      first_missing = p;
-  }
+  return present;
+}
+
+void count_missing(Container& c) {
+  const std::uint64_t positions = c.shape.n_positions(), cols = c.shape.scan.cols, present = positions_present(c);
   c.n_missing = positions - present;
   if (c.n_missing == 0) return;
-  std::string text = number(present) + " of " + number(positions) + " frames present";
-  if (first_missing) {
-    const auto at =
-        Position{static_cast<std::uint32_t>(*first_missing / cols), static_cast<std::uint32_t>(*first_missing % cols)};
-    text += ", first missing " + to_string(at);
-  }
+  std::uint64_t first = 0;  // at most `present` steps
+  while (first < positions && c.part_of(c.frame_of(first))) ++first;
+  const Position at{static_cast<std::uint32_t>(first / cols), static_cast<std::uint32_t>(first % cols)};
+  std::string text = number(present) + " of " + number(positions) + " frames present, first missing " + to_string(at);
   for (const Part& part : c.parts)
     if (!part.absent_reason.empty()) {
       text = part.absent_reason + ": " + text;
@@ -157,7 +162,7 @@ void resolve_scan_shape(Container& c, const ScanHints& hints) {
   if (c.scan_shape_origin != Origin::caller && c.shape.n_positions() > frames)
     c.warnings.push_back("scan shape " + to_string(c.shape.scan) + " has " + number(c.shape.n_positions()) +
                          " positions, " + number(end) + " frames are stored");
-  count_missing(c, end);
+  count_missing(c);
 }
 
 }  // namespace quantem

@@ -27,8 +27,12 @@ std::optional<double> positive(const json& attributes, const char* name) {
 // `/STEM Metadata` of x.h5: Pixel Size is taken as nm, Rotation as degrees, Camera Length as m; zero lengths and times are unknown.
 void take_stem_metadata(Container& c, const json& a, SideFile& side) {
   Calibration& k = c.calibration;
-  const auto rows = positive(a, "NumPixelsY"), cols = positive(a, "NumPixelsX");
-  if (rows && cols && *rows <= 1e9 && *cols <= 1e9)
+  const auto side_of = [&](const char* name) {
+    const auto found = a.find(name);
+    return found == a.end() ? std::nullopt : hdf5::as_count(*found);
+  };
+  const auto rows = side_of("NumPixelsY"), cols = side_of("NumPixelsX");
+  if (rows && cols && *rows > 0 && *cols > 0 && *rows <= 0xffffffffu && *cols <= 0xffffffffu)
     side.scan = Extent{static_cast<std::uint32_t>(*rows), static_cast<std::uint32_t>(*cols)};
   if (const auto nm = positive(a, "Pixel Size")) {
     const auto flag = a.find("IsPixelSizeCalibrated");
