@@ -69,7 +69,8 @@ void add_dpc_options(CLI::App& verb, DpcArguments& dpc) {
   verb.add_option("--rotation-deg", dpc.rotation_deg, "detector to scan rotation in degrees; auto searches");
   verb.add_option("--transpose", dpc.transpose, "yes, no or auto: detector axes exchanged before the rotation");
   verb.add_option("--method", dpc.method, "of the rotation search: auto, fourier, curl or grid");
-  verb.add_option("--polarity", dpc.polarity, "none, skewness or defocus: how the 180 degree ambiguity is settled");
+  verb.add_option("--polarity", dpc.polarity,
+                  "none, or skewness (atoms are bright): how the 180 degree ambiguity is settled");
   verb.add_option("--descan", dpc.descan, "mean, plane, parabola, none, or ROW,COL in pixels");
   verb.add_option("--units", dpc.units, "relative, gradient or rad (rad where the calibration allows, else relative)");
   verb.add_option("--boundary", dpc.boundary, "periodic, mirror or zeropad (by units)");
@@ -251,6 +252,8 @@ ParsedArguments parse_arguments(const std::vector<std::string>& arguments) {
     const int status = app.exit(error, out, err);
     (status == 0 ? parsed.help : parsed.usage) = status == 0 ? out.str() : std::string(error.what());
     if (!app.get_subcommands().empty()) a.verb = app.get_subcommands().front()->get_name();
+    if (a.verb.empty() && status != 0 && !arguments.empty() && !arguments.front().starts_with('-'))
+      parsed.usage = "'" + arguments.front() + "' is none of doctor, info, products, dpc, simulate, convert";
   }
   return parsed;
 }

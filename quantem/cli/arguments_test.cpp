@@ -56,6 +56,18 @@ TEST(CliUsage, JsonHoldsForUsageErrorsToo) {
   EXPECT_EQ(json["error"]["code"], "invalid_argument");
 }
 
+TEST(CliUsage, MessagesSayWhatIsWrongOnceAndWithItsName) {
+  const Ran verb = ran({"bogus", "x.h5"});
+  EXPECT_EQ(verb.status, 2);
+  EXPECT_TRUE(holds(verb.err, "'bogus' is none of doctor, info, products")) << verb.err;
+  const Ran twice = ran({"simulate", "never_written.npy", "--dose", "-3"});
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_TRUE(twice.err.starts_with("quantem-gpu simulate: dose is -3")) << twice.err;
+  const Ran polarity = ran({"dpc", "x.npy", "-o", "never_written", "--polarity", "defocus"});
+  EXPECT_EQ(polarity.status, 4);
+  EXPECT_TRUE(holds(polarity.err, "--polarity")) << polarity.err;
+}
+
 TEST(CliEnvironment, BadValueIsAnErrorThatNamesTheVariable) {
   const std::pair<const char*, const char*> bad[] = {
       {"QUANTEM_GPU_BACKEND", "abacus"}, {"QUANTEM_GPU_DEVICE", "-1"},  {"QUANTEM_GPU_MEMORY_LIMIT", "eight"},

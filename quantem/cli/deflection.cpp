@@ -66,6 +66,10 @@ Result<DpcOptions> dpc_options(const DpcArguments& arguments, const Calibration&
   auto method = parse_rotation_method(arguments.method);
   if (!method) return with_context("--method", method.error());
   options.method = *method;
+  if (arguments.polarity == "defocus")
+    return Error{Code::unsupported,
+                 "--polarity: defocus compares a known C10 with one fitted to the data, and no verb fits "
+                 "one yet; use skewness (atoms are bright) or none"};
   if (!arguments.polarity.empty()) {
     auto polarity = parse_polarity(arguments.polarity == "none" ? "undetermined" : arguments.polarity);
     if (!polarity) return with_context("--polarity", polarity.error());

@@ -37,9 +37,15 @@ bool fits(Point center, double radius_px, Extent det) {
          center.col + radius_px <= det.cols - 0.5;
 }
 
+Result<RadiusUnit> unit_of(const ProbeArguments& arguments) {
+  auto unit = parse_radius_unit(arguments.unit);
+  if (!unit) return with_context("--unit", unit.error());
+  return unit;
+}
+
 Result<double> radius_of(const std::string& text, const char* option, const ProductsArguments& arguments,
                          const ProbeFacts& facts, const Calibration& calibration) {
-  QUANTEM_TRY_ASSIGN(unit, parse_radius_unit(arguments.probe.unit));
+  QUANTEM_TRY_ASSIGN(unit, unit_of(arguments.probe));
   QUANTEM_TRY_ASSIGN(value, parse_number(text, option));
   if (value < 0)
     return Error{Code::invalid_argument, fmt::format("{}: expected a number from 0, found '{}'", option, text)};
@@ -87,7 +93,7 @@ Result<ProbeFacts> probe_facts(const ProbeArguments& arguments, const Pattern<do
     facts.center = center;
   }
   if (!arguments.radius.empty()) {
-    QUANTEM_TRY_ASSIGN(unit, parse_radius_unit(arguments.unit));
+    QUANTEM_TRY_ASSIGN(unit, unit_of(arguments));
     QUANTEM_TRY_ASSIGN(value, parse_positive(arguments.radius, "--radius"));
     auto px = to_pixels(value, unit, calibration, std::nullopt);
     if (!px) return with_context("--radius", px.error());

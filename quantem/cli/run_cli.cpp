@@ -53,6 +53,8 @@ bool asks_for_json(const std::vector<std::string>& arguments) {
 int fail(std::ostream& out, std::ostream& err, const std::string& verb, bool json, Error error,
          const std::vector<std::string>& warnings) {
   error.message = with_option_names(error.message);
+  if (error.message.starts_with(verb + ": "))
+    error.message.erase(0, verb.size() + 2);  // an operation of the verb's name
   if (json) print_json(out, verb, nullptr, &error, warnings);
   err << "quantem-gpu" << (verb.empty() ? "" : " " + verb) << ": " << error.message << '\n' << std::flush;
   return code_info(error.code).exit_status;

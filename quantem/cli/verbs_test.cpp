@@ -148,6 +148,10 @@ TEST(CliProducts, U01_NothingIsInventedWithoutCalibration) {
       ran(words({"products", folder / "a.npy", "-o", folder / "b", "--adf", "--inner", "20", "--unit", "mrad"}));
   EXPECT_EQ(mrad.status, 2);
   EXPECT_TRUE(holds(mrad.err, "semiangle_mrad")) << mrad.err;
+  const Ran furlong =
+      ran(words({"products", folder / "a.npy", "-o", folder / "b", "--adf", "--inner", "20", "--unit", "furlong"}));
+  EXPECT_EQ(furlong.status, 2);
+  EXPECT_TRUE(holds(furlong.err, "--unit")) << furlong.err;
 }
 
 TEST(CliProducts, CallersDiscRingAndMask) {
