@@ -11,7 +11,7 @@
 
 namespace quantem {
 
-// The kinds of failure. One table (error_info) maps each to its name, its exit status and its HTTP status.
+// The kinds of failure. One table (code_info) maps each to its name, its exit status and its HTTP status.
 enum class Code : std::uint8_t {
   invalid_argument,
   wrong_dtype,
