@@ -188,5 +188,30 @@ TEST(CutFiles, L06_ASourceOfAVirtualDatasetIsCut) {
   EXPECT_EQ(refusal(master, scan(1, kFrames)).code, Code::missing_data);
 }
 
+// A virtual dataset that starts behind the place where its contiguous source is cut: an empty range inside the file, all its frames missing.
+TEST(CutFiles, L06_AVirtualDatasetStartsBehindTheCut) {
+  constexpr std::uint64_t kFrames = 12;
+  const auto frames = noise(20);
+  const Folder folder("cut");
+  const fs::path master = folder / "x_master.h5", data = folder / "x_data_000001.h5";
+  write_set(folder.path(), frames, {.codec = "contiguous"});
+  {
+    Writer f(master);
+    f.virtual_dataset(
+        "/entry/data/data", H5T_STD_U16LE, {kFrames, kSide, kSide},
+        {{"x_data_000001.h5", "/entry/data/data", {16, kSide, kSide}, {8, 0, 0}, {0, 0, 0}, {8, kSide, kSide}, {}},
+         {"x_data_000002.h5", "/entry/data/data", {4, kSide, kSide}, {0, 0, 0}, {8, 0, 0}, {4, kSide, kSide}, {}}});
+  }
+  const std::vector<std::uint16_t> used(frames.begin() + 8 * kPixels, frames.end());
+  const std::uint64_t start = open(master, marking(kFrames)).parts[0].chunks[0].offset - 8 * 2 * kPixels;
+  for (const std::uint64_t whole : {10, 8, 3}) {  // frames of the source before the cut
+    fs::resize_file(data, start + whole * 2 * kPixels + (whole == 8 ? 0 : 5));
+    const Container marked = open(master, marking(kFrames));
+    const ByteRange range = marked.parts[0].chunks[0];
+    EXPECT_LE(range.offset + range.bytes, fs::file_size(data)) << whole;
+    EXPECT_EQ(sum_image(marked), sums_of(used, [&](std::size_t f) { return f + 8 < whole || f >= 8; })) << whole;
+  }
+}
+
 }  // namespace
 }  // namespace quantem

@@ -17,6 +17,13 @@ std::uint64_t frame_bytes(const Part& part) {
   return part.shape[rank - 2] * part.shape[rank - 1] * item_bytes(part.dtype);
 }
 
+// Leaves out the first n bytes of contiguous data; what a cut file lacks of them leaves an empty range at its end.
+void skip(ByteRange& data, std::uint64_t n) {
+  n = std::min(n, data.bytes);
+  if (data.present()) data.offset += n;
+  data.bytes -= n;
+}
+
 // Leading axes in chunks of one (or none) are one long axis of frames; a fixed axis in chunks of one is picked out.
 void flatten(Part& part, std::optional<std::uint64_t> channel) {
   const std::size_t rank = part.shape.size();
@@ -25,8 +32,7 @@ void flatten(Part& part, std::optional<std::uint64_t> channel) {
   if (part.chunk.empty()) {
     if (channel) {
       part.frame_stride_bytes = part.shape[1] * frame_bytes(part);
-      if (part.chunks[0].present()) part.chunks[0].offset += *channel * frame_bytes(part);
-      part.chunks[0].bytes -= std::min(part.chunks[0].bytes, *channel * frame_bytes(part));
+      skip(part.chunks[0], *channel * frame_bytes(part));
     }
     part.shape = {channel ? part.shape[0] : part.shape[0] * (rank == 4 ? part.shape[1] : 1), rows, cols};
     return;
@@ -58,8 +64,7 @@ bool keep_frames(Part& part, std::uint64_t start, std::uint64_t count) {
   if (start == 0 && count == all) return true;
   if (part.shape.size() != 3 || start > all || count > all - start) return false;
   if (part.chunk.empty()) {
-    if (part.chunks[0].present()) part.chunks[0].offset += start * part.frame_stride_bytes;
-    part.chunks[0].bytes -= std::min(part.chunks[0].bytes, start * part.frame_stride_bytes);
+    skip(part.chunks[0], start * part.frame_stride_bytes);
   } else {
     const std::uint64_t per = ((part.shape[1] - 1) / part.chunk[1] + 1) * ((part.shape[2] - 1) / part.chunk[2] + 1);
     if (start % part.chunk[0] != 0 || (count % part.chunk[0] != 0 && start + count != all)) return false;
