@@ -34,6 +34,11 @@ def reached(value: float, bounds: list, smaller: bool) -> str:
     return "missed"
 
 
+def digits(value: float) -> str:
+    """Four significant digits, and never an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def cpu_table(record: dict) -> list[str]:
     lines = [
         f"{record['machine']}; commit {record['commit']}, {record['date']}.",
@@ -43,9 +48,11 @@ def cpu_table(record: dict) -> list[str]:
     ]
     for key, value in record["ratios"].items():
         must, stretch = TARGETS["cpu"][key]
-        lines.append(f"| {CPU_NAMES[key]} | {value:.4g} | {must} | {stretch} | {reached(value, [must, stretch], key in SMALLER)} |")
+        lines.append(f"| {CPU_NAMES[key]} | {digits(value)} | {must} | {stretch} | {reached(value, [must, stretch], key in SMALLER)} |")
     lines += ["", "| what | median ms | min - max |", "|---|---|---|"]
-    lines += [f"| {row['what']} | {row['median_ms']:.4g} | {row['min_ms']:.4g} - {row['max_ms']:.4g} |" for row in record["rows"]]
+    lines += [
+        f"| {row['what']} | {digits(row['median_ms'])} | {digits(row['min_ms'])} - {digits(row['max_ms'])} |" for row in record["rows"]
+    ]
     return lines
 
 
@@ -61,7 +68,7 @@ def h200_table(record: dict) -> list[str]:
         if not row["exact"]:
             sys.exit(f"{row['target']}: the record holds a wrong answer")
         must, stretch = TARGETS["h200"].get(row["target"], (None, None))
-        time = f"{row['median_ms']:.4g} | {row['min_ms']:.4g} - {row['max_ms']:.4g}" if row["median_ms"] else "|"
+        time = f"{digits(row['median_ms'])} | {digits(row['min_ms'])} - {digits(row['max_ms'])}" if row["median_ms"] else "|"
         share = f"{100 * row['share_of_ceiling']:.0f} %" if row["share_of_ceiling"] else ""
         word = reached(row["median_ms"], [must, stretch], smaller=True) if must else ""
         moved = f"{row['bytes'] / 1e6:.1f}" if row["bytes"] else ""

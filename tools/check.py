@@ -100,6 +100,8 @@ def main() -> int:
     check_install(tally, arguments.build / "release")
     parity = arguments.build / "release/quantem-parity"
     check_support_page(tally, parity)
+    page = run(sys.executable, ROOT / "bench/page.py", "--check")
+    tally.check("performance page", page.returncode == 0, "docs/performance.md is not what bench/records says: python3 bench/page.py")
     run_parity(tally, parity)
 
     with tempfile.NamedTemporaryFile(suffix=".json") as totals:
