@@ -1,6 +1,7 @@
 #pragma once
 // Where one frame lies among the chunks of its part.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "quantem/io/container.h"
@@ -28,5 +29,12 @@ std::uint64_t end_of_run(const Part& part, std::uint64_t frame_in_part);
 const Part* find_part(const Container& container, std::uint64_t frame);
 // One past the last frame of all parts.
 std::uint64_t end_of_parts(const Container& container);
+
+// Leaves out the first n bytes of contiguous data; what a cut file lacks of them leaves an empty range at its end.
+inline void skip_bytes(ByteRange& data, std::uint64_t n) {
+  n = std::min(n, data.bytes);
+  if (data.present()) data.offset += n;
+  data.bytes -= n;
+}
 
 }  // namespace quantem
