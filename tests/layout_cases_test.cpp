@@ -386,6 +386,12 @@ TEST(Layout, L11_WhereTheFramesLieDoesNotChangeTheAnswer) {
   EXPECT_EQ(ready_sums(path, scan(5, 5)), ramp_sums(25));
 }
 
+TEST(Layout, L24_TheSideFileIsNotTheAcquisition) {
+  const Folder folder("L24");
+  write_side(folder / "x.h5", 5, 5, 0.1, 1);
+  EXPECT_HOLDS(refusal(folder / "x.h5").message, "open the _master.h5 file");
+}
+
 TEST(Layout, L24_OptionalIsOptional) {
   const Folder folder("L24");
   const auto no_mask = write_l01(folder / "a", {.mask = std::nullopt});

@@ -74,7 +74,11 @@ Result<Done> inspect_any_hdf5(Container& c, const std::shared_ptr<const File>& f
       candidates.emplace_back(shape->size(), path);
   }
   if (candidates.empty())
-    return Error(Code::unsupported, file->name() + ": no dataset of two to four axes in this HDF5 file");
+    return Error(
+        Code::unsupported,
+        file->name() + ": no dataset of two to four axes in this HDF5 file" +
+            (is_side_file(file) ? "; it is what the microscope wrote beside the acquisition: open the _master.h5 file"
+                                : ""));
   const auto most = std::max_element(candidates.begin(), candidates.end())->first;
   std::vector<std::string> meant;
   for (const auto& [rank, path] : candidates)

@@ -235,5 +235,26 @@ TEST_F(NpyFiles, RawLayoutsFitOrAreRefused) {
   EXPECT_TRUE(inspect_raw(path, options)->not_ready);
 }
 
+// Field case L06 for raw files: only a scan of more positions tells a cut file from a wrong layout.
+TEST_F(NpyFiles, L06_ACutRawFileKeepsItsWholeFrames) {
+  const auto path = write("a.raw", std::string(4 * 30 + 7, '\3'));
+  OpenOptions options;
+  options.raw = RawLayout{Dtype::u16, {3, 5}, 0, 0, false};
+  options.missing = Missing::mark;
+  EXPECT_TRUE(inspect(path, options)->not_ready);
+  options.scan_shape = Extent{2, 2};
+  EXPECT_TRUE(inspect(path, options)->not_ready);
+  options.scan_shape = Extent{2, 3};
+  const auto marked = inspect(path, options);
+  ASSERT_TRUE(marked);
+  ASSERT_FALSE(marked->not_ready) << marked->not_ready->message;
+  EXPECT_EQ(marked->n_stored, 4u);
+  EXPECT_EQ(marked->n_missing, 2u);
+  EXPECT_EQ(marked->warnings.at(0),
+            "a.raw is cut off: 4 whole frames of a scan of (2, 3), and 7 bytes of another; copy it again");
+  options.missing = Missing::error;
+  EXPECT_NE(inspect(path, options)->not_ready->message.find("loads what is whole"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace quantem

@@ -31,14 +31,21 @@ Result<Container> inspect_raw(const std::filesystem::path& path, const OpenOptio
   if (stride) layout.n_frames = data / *stride;
   container.dtype = raw.dtype;
   container.shape.det = raw.det;
-  if (!stride || layout.n_frames == 0 || data % *stride != 0) {
-    container.not_ready =
-        Error{Code::invalid_argument,
-              name + ": " + std::to_string(bytes) + " bytes are no whole number of frames: offset " +
-                  std::to_string(raw.offset_bytes) + ", then frames of " + std::to_string(frame_bytes) + " bytes " +
-                  to_string(raw.det) + " " + std::string(dtype_name(raw.dtype)) + " and gaps of " +
-                  std::to_string(raw.gap_bytes) + " leave " + std::to_string(stride ? data % *stride : data) +
-                  " bytes; correct the layout"};
+  const std::uint64_t rest = stride ? data % *stride : data;
+  // A scan of more positions than frames says that the file is cut, not that the layout is wrong.
+  const bool cut = rest != 0 && options.scan_shape && options.scan_shape->count() > layout.n_frames;
+  if (cut && options.missing == Missing::mark && layout.n_frames > 0) {
+    container.warnings.push_back(name + " is cut off: " + std::to_string(layout.n_frames) +
+                                 " whole frames of a scan of " + to_string(*options.scan_shape) + ", and " +
+                                 std::to_string(rest) + " bytes of another; copy it again");
+  } else if (!stride || layout.n_frames == 0 || rest != 0) {
+    container.not_ready = Error{
+        Code::invalid_argument,
+        name + ": " + std::to_string(bytes) + " bytes are no whole number of frames: offset " +
+            std::to_string(raw.offset_bytes) + ", then frames of " + std::to_string(frame_bytes) + " bytes " +
+            to_string(raw.det) + " " + std::string(dtype_name(raw.dtype)) + " and gaps of " +
+            std::to_string(raw.gap_bytes) + " leave " + std::to_string(rest) + " bytes; correct the layout" +
+            (cut ? ", or copy the file again if its copy was cut (missing=\"mark\" then loads what is whole)" : "")};
     return container;
   }
   finish_flat_container(container, layout, std::nullopt);

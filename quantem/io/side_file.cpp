@@ -76,6 +76,12 @@ void take_em_metadata(Container& c, const std::shared_ptr<const hdf5::File>& fil
 
 }  // namespace
 
+bool is_side_file(const std::shared_ptr<const hdf5::File>& file) {
+  for (const char* group : {"/STEM Metadata", "/electron_microscope", "/entry/electron_microscope"})
+    if (hdf5::find_object(file, group)) return true;
+  return false;
+}
+
 SideFile read_side_files(Container& c) {
   SideFile side;
   std::error_code ignored;
