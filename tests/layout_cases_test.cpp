@@ -390,6 +390,15 @@ TEST(Layout, L24_TheSideFileIsNotTheAcquisition) {
   const Folder folder("L24");
   write_side(folder / "x.h5", 5, 5, 0.1, 1);
   EXPECT_HOLDS(refusal(folder / "x.h5").message, "open the _master.h5 file");
+  {
+    Writer f(folder / "images.h5");  // with the images that the microscope showed
+    f.group("/STEM Metadata");
+    for (const char* path : {"/x [BF]", "/x [ADF]"}) f.dataset(path, const_frames(1, 5, 5), {5, 5});
+  }
+  EXPECT_HOLDS(refusal(folder / "images.h5").message, "open the _master.h5 file");
+  OpenOptions named;
+  named.dataset_path = "/x [BF]";
+  EXPECT_EQ(refusal(folder / "images.h5", named).message, "ready");
 }
 
 TEST(Layout, L24_OptionalIsOptional) {

@@ -73,13 +73,14 @@ Result<Done> inspect_any_hdf5(Container& c, const std::shared_ptr<const File>& f
     if (hdf5::element_type(*object).kind != hdf5::ElementType::Kind::other)
       candidates.emplace_back(shape->size(), path);
   }
+  const std::size_t most = candidates.empty() ? 0 : std::max_element(candidates.begin(), candidates.end())->first;
+  if (most < 3 && is_side_file(file))  // at most the images that the microscope showed
+    return Error(Code::unsupported, file->name() +
+                                        ": the microscope wrote it beside an acquisition: open the "
+                                        "_master.h5 file (a dataset of this one can be named with "
+                                        "dataset_path)");
   if (candidates.empty())
-    return Error(
-        Code::unsupported,
-        file->name() + ": no dataset of two to four axes in this HDF5 file" +
-            (is_side_file(file) ? "; it is what the microscope wrote beside the acquisition: open the _master.h5 file"
-                                : ""));
-  const auto most = std::max_element(candidates.begin(), candidates.end())->first;
+    return Error(Code::unsupported, file->name() + ": no dataset of two to four axes in this HDF5 file");
   std::vector<std::string> meant;
   for (const auto& [rank, path] : candidates)
     if (rank == most) meant.push_back(path);

@@ -75,7 +75,7 @@ bool choose(Container& c, const ScanHints& hints, std::uint64_t frames) {
     return true;
   }
   refuse(c, Code::undetermined,
-         number(left) + " frames are not a square: give scan_shape" +
+         c.path.filename().string() + ": " + number(left) + " frames are not a square: give scan_shape" +
              (left > 1 ? " (for example " + shapes_of(left) + ")" : ""));
   return false;
 }
