@@ -9,9 +9,10 @@ import json
 import pathlib
 import sys
 
+from targets import SMALLER_IS_BETTER, TARGETS, meets
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
-TARGETS = json.loads((ROOT / "bench/targets.json").read_text())
 CPU_NAMES = {
     "load_gb_per_s": "load, dense-equivalent GB/s",
     "volume_over_file": "volume / file",
@@ -23,13 +24,12 @@ CPU_NAMES = {
     "mean_over_numpy": "mean pattern, times NumPy",
     "load_memory_mb": "memory above the volume while loading, MB",
 }
-SMALLER = {"volume_over_file", "load_memory_mb"}
 
 
 def reached(value: float, bounds: list, smaller: bool) -> str:
     """'stretch', 'must' or 'missed'."""
     for bound, word in zip(reversed(bounds), ("stretch", "must"), strict=True):
-        if bound is not None and (value <= bound if smaller else value >= bound):
+        if bound is not None and meets(value, bound, smaller):
             return word
     return "missed"
 
@@ -48,7 +48,9 @@ def cpu_table(record: dict) -> list[str]:
     ]
     for key, value in record["ratios"].items():
         must, stretch = TARGETS["cpu"][key]
-        lines.append(f"| {CPU_NAMES[key]} | {digits(value)} | {must} | {stretch} | {reached(value, [must, stretch], key in SMALLER)} |")
+        lines.append(
+            f"| {CPU_NAMES[key]} | {digits(value)} | {must} | {stretch} | {reached(value, [must, stretch], key in SMALLER_IS_BETTER)} |"
+        )
     lines += ["", "| what | median ms | min - max |", "|---|---|---|"]
     lines += [
         f"| {row['what']} | {digits(row['median_ms'])} | {digits(row['min_ms'])} - {digits(row['max_ms'])} |" for row in record["rows"]

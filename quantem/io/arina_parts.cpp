@@ -8,10 +8,6 @@
 namespace quantem {
 namespace {
 
-std::string number(std::uint64_t n) {
-  return std::to_string(n);
-}
-
 // Why image numbers cannot order the parts, or nothing. `listed` is in the order of the link numbers.
 std::string fault_of_numbers(const std::vector<ListedPart>& listed, std::uint64_t expected) {
   std::vector<const ListedPart*> present;
@@ -19,10 +15,11 @@ std::string fault_of_numbers(const std::vector<ListedPart>& listed, std::uint64_
     if (p.n_frames) present.push_back(&p);
   for (const ListedPart* p : present) {
     if (!p->image_nr_low) return p->link + " has no image_nr_low";
-    if (*p->image_nr_low > (std::uint64_t{1} << 60)) return p->link + " has image_nr_low " + number(*p->image_nr_low);
+    if (*p->image_nr_low > (std::uint64_t{1} << 60))
+      return p->link + " has image_nr_low " + std::to_string(*p->image_nr_low);
     if (p->image_nr_high && *p->image_nr_high - *p->image_nr_low + 1 != *p->n_frames)
-      return p->link + " holds " + number(*p->n_frames) + " frames, its image numbers " + number(*p->image_nr_low) +
-             " to " + number(*p->image_nr_high) + " say otherwise";
+      return p->link + " holds " + std::to_string(*p->n_frames) + " frames, its image numbers " +
+             std::to_string(*p->image_nr_low) + " to " + std::to_string(*p->image_nr_high) + " say otherwise";
   }
   std::stable_sort(present.begin(), present.end(),
                    [](const ListedPart* a, const ListedPart* b) { return *a->image_nr_low < *b->image_nr_low; });
@@ -31,11 +28,12 @@ std::string fault_of_numbers(const std::vector<ListedPart>& listed, std::uint64_
     const std::uint64_t end = *present[i - 1]->image_nr_low + *present[i - 1]->n_frames,
                         next = *present[i]->image_nr_low;
     if (next < end)
-      return "image numbers of " + present[i - 1]->link + " and " + present[i]->link + " overlap at " + number(next);
+      return "image numbers of " + present[i - 1]->link + " and " + present[i]->link + " overlap at " +
+             std::to_string(next);
     const std::uint64_t last =
         *present.back()->image_nr_low + *present.back()->n_frames - *present.front()->image_nr_low;
     if (next > end && !some_absent && last != expected)
-      return "image numbers leave a gap from " + number(end) + " to " + number(next - 1) + " between " +
+      return "image numbers leave a gap from " + std::to_string(end) + " to " + std::to_string(next - 1) + " between " +
              present[i - 1]->link + " and " + present[i]->link;
   }
   return {};
@@ -114,7 +112,8 @@ void place_by_numbers(Container& c, std::vector<ListedPart>& listed, std::option
       Part hole;
       hole.first_frame = at;
       hole.n_frames = first - at;
-      hole.absent_reason = "images " + number(base + at) + " to " + number(base + first - 1) + " are in no data file";
+      hole.absent_reason =
+          "images " + std::to_string(base + at) + " to " + std::to_string(base + first - 1) + " are in no data file";
       c.parts.push_back(std::move(hole));
     }
     append(c, listed[i], first);
@@ -145,7 +144,7 @@ void place_by_link(Container& c, std::vector<ListedPart>& listed, std::optional<
   if (present_after_absent && absent.size() > 1 && !usual && !c.not_ready)
     c.not_ready = Error(Code::missing_data,
                         absent.front()->absent_reason + "; and nothing says how many frames it and " +
-                            number(absent.size() - 1) + " more held, so the place of later frames is unknown");
+                            std::to_string(absent.size() - 1) + " more held, so the place of later frames is unknown");
   share(absent, c.n_expected > stored ? c.n_expected - stored : 0, usual);
   std::uint64_t at = 0;
   for (ListedPart& p : listed) {

@@ -11,10 +11,6 @@
 namespace quantem {
 namespace {
 
-std::string number(std::uint64_t n) {
-  return std::to_string(n);
-}
-
 void swap_bytes(std::byte* p, std::uint64_t n, std::size_t item) {
   for (std::uint64_t i = 0; i < n; ++i, p += item) std::reverse(p, p + item);
 }
@@ -52,10 +48,11 @@ struct FrameReader::State {
 
   [[nodiscard]] std::string where(const Part& part, std::uint64_t local) const {
     const std::string name = part.file < container.files.size() ? container.files[part.file].filename().string() : "";
-    return name + ": " + (part.dataset.empty() ? "" : part.dataset + " ") + "frame " + number(local);
+    return name + ": " + (part.dataset.empty() ? "" : part.dataset + " ") + "frame " + std::to_string(local);
   }
   [[nodiscard]] Result<Done> read(std::uint32_t file, std::uint64_t offset, std::span<std::byte> out) const {
-    if (file >= files.size() || !files[file].is_open()) return Error(Code::io, "file " + number(file) + " is not open");
+    if (file >= files.size() || !files[file].is_open())
+      return Error(Code::io, "file " + std::to_string(file) + " is not open");
     return files[file].read(offset, out);
   }
   std::optional<FrameFault> contiguous(const Part& part, std::uint64_t local, std::span<std::byte> raw) const;
@@ -72,7 +69,7 @@ Result<FrameReader> FrameReader::open(const Container& container) {
   for (const Part& part : container.parts) {
     if (!part.absent_reason.empty()) continue;
     if (part.file >= state->files.size())
-      return Error(Code::internal, "a part names file " + number(part.file) + "; report this");
+      return Error(Code::internal, "a part names file " + std::to_string(part.file) + "; report this");
     ReadOnlyFile& file = state->files[part.file];
     if (file.is_open()) continue;
     QUANTEM_TRY_ASSIGN(opened, ReadOnlyFile::open(container.files[part.file]));
@@ -145,10 +142,11 @@ std::optional<FrameFault> FrameReader::read_frame(std::uint64_t frame, std::span
   const Container& c = state_->container;
   const std::uint64_t pixels = c.shape.frame_pixels();
   if (out.size() != pixels * item_bytes(c.dtype))
-    return FrameFault{
-        false, "read_frame: expected " + number(pixels * item_bytes(c.dtype)) + " bytes, found " + number(out.size())};
+    return FrameFault{false, "read_frame: expected " + std::to_string(pixels * item_bytes(c.dtype)) + " bytes, found " +
+                                 std::to_string(out.size())};
   const Part* part = find_part(c, frame);
-  if (!part) return FrameFault{true, c.path.filename().string() + ": frame " + number(frame) + " is not stored"};
+  if (!part)
+    return FrameFault{true, c.path.filename().string() + ": frame " + std::to_string(frame) + " is not stored"};
   if (!part->absent_reason.empty()) return FrameFault{true, part->absent_reason};
   const std::uint64_t local = frame - part->first_frame;
   if (!is_stored(*part, local))

@@ -9,10 +9,6 @@ namespace {
 
 constexpr int kMaxRank = 32;
 
-std::string number(std::uint64_t n) {
-  return std::to_string(n);
-}
-
 struct Space {
   std::vector<std::uint64_t> shape, max_shape;
 };
@@ -82,7 +78,7 @@ Result<Done> chunks_by_library(const Object& dataset, const DatasetIndex& index,
           dataset.where() + ": an unlimited axis behind an unknown object header; copy the file with h5repack");
   constexpr std::uint64_t kMostAsked = 20000;  // 0.06 to 5 ms each: linear in their number
   if (array.n_chunks > kMostAsked)
-    return Error(Code::unsupported, dataset.where() + ": " + number(array.n_chunks) +
+    return Error(Code::unsupported, dataset.where() + ": " + std::to_string(array.n_chunks) +
                                         " chunks behind an unknown object header; HDF5 " +
                                         "before 1.14 takes too long to list them; copy the file with h5repack");
   for (std::uint64_t flat = 0; flat < array.n_chunks; ++flat) {
@@ -94,7 +90,7 @@ Result<Done> chunks_by_library(const Object& dataset, const DatasetIndex& index,
     haddr_t address = HADDR_UNDEF;
     if (H5Dget_chunk_info_by_coord(dataset.id.get(), offset, &mask, &address, &bytes) < 0)
       return Error(Code::corrupt_data,
-                   dataset.where() + ": HDF5 cannot find chunk " + number(flat) + " (" + last_reason() + ")");
+                   dataset.where() + ": HDF5 cannot find chunk " + std::to_string(flat) + " (" + last_reason() + ")");
     if (address != HADDR_UNDEF && bytes > 0) chunks[flat] = {address, bytes, mask};
   }
 #endif
@@ -149,7 +145,7 @@ Result<Done> read_pieces(const Object& dataset, hid_t made, DatasetIndex& index)
     const auto in_virtual = target ? box_of(target.get()) : std::nullopt;
     const auto in_source = source ? box_of(source.get()) : std::nullopt;
     if (!in_virtual || !in_source || piece.file.find('%') != std::string::npos)
-      return Error(Code::unsupported, dataset.where() + ": source " + number(i) + " of this virtual dataset (" +
+      return Error(Code::unsupported, dataset.where() + ": source " + std::to_string(i) + " of this virtual dataset (" +
                                           piece.file + ": " + piece.dataset +
                                           ") is not one whole block; copy the dataset with h5repack");
     piece.in_virtual = *in_virtual;
@@ -167,10 +163,10 @@ void drop_out_of_file(const Object& dataset, DatasetIndex& index) {
     const std::uint64_t size = dataset.file->bytes;
     if (r.bytes <= size && r.offset <= size - r.bytes) continue;
     if (index.n_out_of_file++ == 0)
-      index.out_of_file = dataset.where() +
-                          (index.layout == Layout::chunked ? " chunk " + number(i) + " lies" : " lies") + " at bytes " +
-                          number(r.offset) + " to " + number(checked_add(r.offset, r.bytes).value_or(~0ull)) +
-                          ", the file has " + number(size);
+      index.out_of_file =
+          dataset.where() + (index.layout == Layout::chunked ? " chunk " + std::to_string(i) + " lies" : " lies") +
+          " at bytes " + std::to_string(r.offset) + " to " +
+          std::to_string(checked_add(r.offset, r.bytes).value_or(~0ull)) + ", the file has " + std::to_string(size);
     if (index.layout == Layout::contiguous && !dataset.file->cut_off.empty() && r.offset < size)
       r.bytes = size - r.offset;
     else
@@ -189,7 +185,7 @@ Result<Done> index_chunked(const Object& dataset, hid_t made, const RawFile& raw
   for (std::size_t d = 0; d < rank; ++d) {
     const auto bytes = checked_multiply(array.chunk_bytes, index.chunk[d]);
     if (index.chunk[d] == 0 || !bytes || *bytes > kMaxChunkBytes)
-      return Error(Code::unsupported, dataset.where() + ": a chunk has more than " + number(kMaxChunkBytes) +
+      return Error(Code::unsupported, dataset.where() + ": a chunk has more than " + std::to_string(kMaxChunkBytes) +
                                           " bytes; copy the file with smaller chunks (h5repack -l CHUNK=...)");
     array.chunk_bytes = *bytes;
   }
@@ -199,7 +195,7 @@ Result<Done> index_chunked(const Object& dataset, hid_t made, const RawFile& raw
   for (const std::uint64_t n : array.grid) {
     const auto product = checked_multiply(array.n_chunks, n);
     if (!product || *product > most)
-      return Error(Code::unsupported, dataset.where() + ": the declared shape has more than " + number(most) +
+      return Error(Code::unsupported, dataset.where() + ": the declared shape has more than " + std::to_string(most) +
                                           " chunks, far more than the file can hold");
     array.n_chunks = *product;
   }
@@ -221,7 +217,7 @@ ElementType element_type(const Object& dataset) {
   if (!type) return t;
   t.bytes = static_cast<std::uint32_t>(H5Tget_size(type.get()));
   t.big_endian = H5Tget_order(type.get()) == H5T_ORDER_BE;
-  const std::string bits = number(8 * std::uint64_t{t.bytes});
+  const std::string bits = std::to_string(8 * std::uint64_t{t.bytes});
   switch (H5Tget_class(type.get())) {
     case H5T_INTEGER:
       t.is_signed = H5Tget_sign(type.get()) == H5T_SGN_2;
@@ -229,7 +225,7 @@ ElementType element_type(const Object& dataset) {
       if (H5Tget_precision(type.get()) == 8 * std::size_t{t.bytes})
         t.kind = ElementType::Kind::integer;
       else
-        t.name = number(H5Tget_precision(type.get())) + "-bit integer in " + number(t.bytes) + " bytes";
+        t.name = std::to_string(H5Tget_precision(type.get())) + "-bit integer in " + std::to_string(t.bytes) + " bytes";
       break;
     case H5T_FLOAT:
       t.name = "float" + bits;

@@ -9,10 +9,6 @@
 namespace quantem::hdf5 {
 namespace {
 
-std::string number(std::uint64_t n) {
-  return std::to_string(n);
-}
-
 std::uint64_t frame_bytes(const Part& part) {
   const std::size_t rank = part.shape.size();
   return part.shape[rank - 2] * part.shape[rank - 1] * item_bytes(part.dtype);
@@ -61,8 +57,8 @@ Result<Done> check_shape(const std::vector<std::uint64_t>& shape, const std::str
   const std::uint64_t rows = shape[rank - 2], cols = shape[rank - 1];
   const auto pixels = checked_multiply(rows, cols);
   if (rows == 0 || cols == 0 || !pixels || *pixels > kMaxFramePixels)
-    return Error(Code::unsupported, where + ": a frame of " + number(rows) + " x " + number(cols) + " pixels; 1 to " +
-                                        number(kMaxFramePixels) + " pixels are read");
+    return Error(Code::unsupported, where + ": a frame of " + std::to_string(rows) + " x " + std::to_string(cols) +
+                                        " pixels; 1 to " + std::to_string(kMaxFramePixels) + " pixels are read");
   std::uint64_t frames = 1;
   for (std::size_t d = 0; d + 2 < rank; ++d) frames = checked_multiply(frames, shape[d]).value_or(~std::uint64_t{0});
   if (frames > kMostFrames)
@@ -85,15 +81,16 @@ Result<Part> simple_part(Container& container, const Object& dataset, const Data
   part.partial_edge_chunks_unfiltered = index.partial_edge_chunks_unfiltered;
   part.chunks = index.chunks;
   if (channel && (part.shape.size() != 4 || *channel >= part.shape[1]))
-    return Error(Code::invalid_argument,
-                 dataset.where() + ": shape " + shape_text(index.shape) + " has no channel " + number(*channel));
+    return Error(Code::invalid_argument, dataset.where() + ": shape " + shape_text(index.shape) + " has no channel " +
+                                             std::to_string(*channel));
   if (part.chunk.empty()) part.frame_stride_bytes = frame_bytes(part);
   flatten(part, channel);
   part.n_frames = frames_in(part);
   std::string lost = dataset.file->cut_off;
   const auto add = [&](const std::string& what) { lost += (lost.empty() ? "" : "; ") + what; };
   if (index.n_out_of_file > 0)
-    add(index.out_of_file + (index.n_out_of_file > 1 ? "; so do " + number(index.n_out_of_file - 1) + " more" : ""));
+    add(index.out_of_file +
+        (index.n_out_of_file > 1 ? "; so do " + std::to_string(index.n_out_of_file - 1) + " more" : ""));
   if (index.index_cut_off) add(dataset.where() + ": the list of its chunks ends with the file");
   if (!lost.empty()) container.warnings.push_back(lost);
   return part;
@@ -121,7 +118,7 @@ Result<std::vector<Part>> make_parts_at(Container& container, const Object& data
 
 std::string shape_text(const std::vector<std::uint64_t>& shape) {
   std::string text = "(";
-  for (std::size_t d = 0; d < shape.size(); ++d) text += (d ? ", " : "") + number(shape[d]);
+  for (std::size_t d = 0; d < shape.size(); ++d) text += (d ? ", " : "") + std::to_string(shape[d]);
   return text + ")";
 }
 

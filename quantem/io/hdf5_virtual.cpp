@@ -9,10 +9,6 @@
 namespace quantem::hdf5 {
 namespace {
 
-std::string number(std::uint64_t n) {
-  return std::to_string(n);
-}
-
 // Frames [start, start + count) of a part; nothing when a chunk would have to be cut. Costs what it returns, not what the part has.
 std::optional<Part> frames_of(Part& part, std::uint64_t start, std::uint64_t count) {
   const std::uint64_t all = frames_in(part);
@@ -201,7 +197,7 @@ Result<std::vector<Part>> VirtualParts::read() {
     return Error(Code::unsupported, dataset_.where() + ": virtual datasets of virtual datasets, more than four deep");
   if (request_.channel && (index_.shape.size() != 4 || *request_.channel >= index_.shape[1]))
     return Error(Code::invalid_argument, dataset_.where() + ": shape " + shape_text(index_.shape) + " has no channel " +
-                                             number(*request_.channel));
+                                             std::to_string(*request_.channel));
   for (const VirtualPiece& piece : index_.pieces) QUANTEM_TRY(add(piece));
   std::stable_sort(parts_.begin(), parts_.end(),
                    [](const Part& a, const Part& b) { return a.first_frame < b.first_frame; });
@@ -212,13 +208,14 @@ Result<std::vector<Part>> VirtualParts::read() {
   std::uint64_t at = 0;
   const auto fill = [&](std::uint64_t to) {
     if (to > at)
-      all.push_back(absent(at, to - at,
-                           dataset_.where() + ": frames " + number(at) + " to " + number(to - 1) + " have no source"));
+      all.push_back(absent(
+          at, to - at,
+          dataset_.where() + ": frames " + std::to_string(at) + " to " + std::to_string(to - 1) + " have no source"));
   };
   for (Part& part : parts_) {
     if (part.first_frame < at)
       return Error(Code::unsupported,
-                   dataset_.where() + ": two sources are mapped to frame " + number(part.first_frame));
+                   dataset_.where() + ": two sources are mapped to frame " + std::to_string(part.first_frame));
     fill(part.first_frame);
     at = part.first_frame + part.n_frames;
     all.push_back(std::move(part));

@@ -8,10 +8,6 @@
 namespace quantem {
 namespace {
 
-std::string number(std::uint64_t n) {
-  return std::to_string(n);
-}
-
 std::uint64_t exact_root(std::uint64_t n) {
   auto r = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
   while (r * r > n) --r;
@@ -28,8 +24,8 @@ std::string shapes_of(std::uint64_t n) {
     if (n % r != 0) continue;
     if (listed == 2 && r != 1) continue;  // the last place is for the line scan
     ++listed;
-    text += (text.empty() ? "" : ", ") + number(r) + "x" + number(n / r);
-    if (r * r != n) text += ", " + number(n / r) + "x" + number(r);
+    text += (text.empty() ? "" : ", ") + std::to_string(r) + "x" + std::to_string(n / r);
+    if (r * r != n) text += ", " + std::to_string(n / r) + "x" + std::to_string(r);
   }
   return text;
 }
@@ -71,11 +67,11 @@ bool choose(Container& c, const ScanHints& hints, std::uint64_t frames) {
   if (side > 0 && side <= 0xffffffffu) {
     take(Extent{static_cast<std::uint32_t>(side), static_cast<std::uint32_t>(side)}, Origin::guessed);
     c.warnings.push_back("scan shape " + to_string(c.shape.scan) + " is a guess: the exact square root of " +
-                         number(left) + " frames; give scan_shape to say otherwise");
+                         std::to_string(left) + " frames; give scan_shape to say otherwise");
     return true;
   }
   refuse(c, Code::undetermined,
-         c.path.filename().string() + ": " + number(left) + " frames are not a square: give scan_shape" +
+         c.path.filename().string() + ": " + std::to_string(left) + " frames are not a square: give scan_shape" +
              (left > 1 ? " (for example " + shapes_of(left) + ")" : ""));
   return false;
 }
@@ -107,7 +103,8 @@ void count_missing(Container& c) {
   std::uint64_t first = 0;  // at most `present` steps
   while (first < positions && c.part_of(c.frame_of(first))) ++first;
   const Position at{static_cast<std::uint32_t>(first / cols), static_cast<std::uint32_t>(first % cols)};
-  std::string text = number(present) + " of " + number(positions) + " frames present, first missing " + to_string(at);
+  std::string text =
+      std::to_string(present) + " of " + std::to_string(positions) + " frames present, first missing " + to_string(at);
   for (const Part& part : c.parts)
     if (!part.absent_reason.empty()) {
       text = part.absent_reason + ": " + text;
@@ -137,18 +134,18 @@ void resolve_scan_shape(Container& c, const ScanHints& hints) {
   // The master may announce frames that were never stored; only stored ones can be extra.
   const std::uint64_t surplus = end > whole ? end - whole : 0;
   if (surplus > 0 && c.options.extra_frames == ExtraFrames::error) {
-    std::string ways = "extra_frames=\"drop\" leaves out the last " + number(surplus) +
-                       ", skip_frames=" + number(surplus) + " the first";
+    std::string ways = "extra_frames=\"drop\" leaves out the last " + std::to_string(surplus) +
+                       ", skip_frames=" + std::to_string(surplus) + " the first";
     if (rows > 1 && flyback == 0 && (surplus % rows == 0 || surplus % (rows - 1) == 0))
-      ways += ", flyback_cols=" + number(surplus % rows == 0 ? surplus / rows : surplus / (rows - 1)) +
+      ways += ", flyback_cols=" + std::to_string(surplus % rows == 0 ? surplus / rows : surplus / (rows - 1)) +
               " those after each row";
     const std::string source =
         c.scan_shape_origin == Origin::side_file ? " (scan shape of the side file " + hints.side_file_name + ")" : "";
     return refuse(c, Code::invalid_argument,
-                  number(end) + " frames stored, scan_shape " + to_string(c.shape.scan) + " has " +
-                      number(rows * cols) + " positions" +
-                      (flyback || c.options.skip_frames ? " and needs " + number(whole) + " frames" : "") + source +
-                      ": give scan_shape, or " + ways);
+                  std::to_string(end) + " frames stored, scan_shape " + to_string(c.shape.scan) + " has " +
+                      std::to_string(rows * cols) + " positions" +
+                      (flyback || c.options.skip_frames ? " and needs " + std::to_string(whole) + " frames" : "") +
+                      source + ": give scan_shape, or " + ways);
   }
   // ignored: everything stored that no position uses
   const std::uint64_t last_row = end > needed ? std::min(end, whole) - needed : 0;
@@ -158,10 +155,11 @@ void resolve_scan_shape(Container& c, const ScanHints& hints) {
     c.n_ignored_frames += full * flyback;
   }
   if (c.n_ignored_frames > 0)
-    c.warnings.push_back(number(c.n_ignored_frames) + " frames belong to no position and are left out, as asked");
+    c.warnings.push_back(std::to_string(c.n_ignored_frames) +
+                         " frames belong to no position and are left out, as asked");
   if (c.scan_shape_origin != Origin::caller && c.shape.n_positions() > frames)
-    c.warnings.push_back("scan shape " + to_string(c.shape.scan) + " has " + number(c.shape.n_positions()) +
-                         " positions, " + number(end) + " frames are stored");
+    c.warnings.push_back("scan shape " + to_string(c.shape.scan) + " has " + std::to_string(c.shape.n_positions()) +
+                         " positions, " + std::to_string(end) + " frames are stored");
   count_missing(c);
 }
 
