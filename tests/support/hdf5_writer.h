@@ -21,7 +21,7 @@ namespace quantem::support {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::uint8_t>;
 
-// A folder that goes with the test.
+// A folder that goes with the test, by its real path, as messages name files.
 class Folder {
  public:
   explicit Folder(const std::string& name) {
@@ -29,6 +29,7 @@ class Folder {
     path_ =
         fs::temp_directory_path() / ("quantem-" + std::to_string(::getpid()) + "-" + std::to_string(count++)) / name;
     fs::create_directories(path_);
+    path_ = fs::canonical(path_);
   }
   ~Folder() {
     std::error_code ignored;
