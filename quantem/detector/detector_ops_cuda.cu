@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "quantem/detector/sliced_query_cuda.h"
+#include "quantem/resident/device_image.h"
 #include "quantem/runtime/current_device.cuh"
 #include "quantem/runtime/thread_pool.h"
 
@@ -127,6 +128,7 @@ Result<std::vector<SlicedSession::Placed>> SlicedSession::place(CudaContext& con
     at += bytes_of(plans[i]);
   }
   if (at == 0) return Result<std::vector<Placed>>(std::move(out));  // empty masks: nothing to copy or to keep
+  ++n_uploads_;
   QUANTEM_TRY(context.check(cudaMemcpyAsync(area_.as<char>() + used_, staging, at, cudaMemcpyHostToDevice,
                                             reinterpret_cast<cudaStream_t>(context.query_stream())),
                             "plans"));
@@ -134,6 +136,16 @@ Result<std::vector<SlicedSession::Placed>> SlicedSession::place(CudaContext& con
     if (requests[i].selected) placed_[keys[i]] = out[i];
   used_ += at;
   return Result<std::vector<Placed>>(std::move(out));
+}
+
+Result<const std::uint32_t*> SlicedSession::valid_positions(CudaContext& context, const BitMask& valid) const {
+  if (!valid_positions_.data()) {
+    const std::uint64_t n_bytes = valid.words().size() * 8;
+    QUANTEM_TRY_ASSIGN(memory, context.allocate(n_bytes, "valid positions"));
+    QUANTEM_TRY(send_up(context, memory.data(), valid.words().data(), n_bytes));  // both ends are little-endian
+    valid_positions_ = std::move(memory);
+  }
+  return static_cast<const std::uint32_t*>(valid_positions_.as<std::uint32_t>());
 }
 
 Result<SlicedQuery> SlicedQuery::open(const Volume& volume, const Job& job, const char* what) {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "quantem/detector/masked_sum.h"
+#include "quantem/detector/masked_sum_on_device.h"
 #include "quantem/detector/mean_pattern.h"
 
 namespace quantem {
@@ -214,6 +215,16 @@ TEST(Detector, C53_MomentsThatCouldPass64BitsAreRefused) {
   const Volume v = dense(Shape4{{1, 1}, {1, 65600}}, many);
   EXPECT_EQ(weighted_sum(v, *weights_from(std::vector<double>(65600, 1.0), {1, 65600})).error().code,
             Code::invalid_argument);
+}
+
+TEST(Detector, AnImageStaysOnADeviceOnlyWhereTheCountsAre) {
+  const Volume v = dense(kFourLengths, four_lengths());
+  const auto refused = masked_sum_on_device(v, all_pixels({4, 6}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::unsupported);
+  EXPECT_NE(refused.error().message.find("dense on 'cpu'"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("to_device()"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(masked_sum_on_device(v, all_pixels({6, 4})).error().code, Code::invalid_argument);
 }
 
 TEST(Detector, C82_ClosedVolumesSaySo) {

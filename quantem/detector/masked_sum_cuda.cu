@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "quantem/detector/masked_sum_on_device.h"
 #include "quantem/detector/sliced_query_cuda.h"
 #include "quantem/runtime/current_device.cuh"
 
@@ -157,6 +158,32 @@ DetectorOps::Path masked_sums_rounded_cuda(const Volume& volume, std::span<const
     for (std::size_t m = 0; m < n_images; ++m) copy_out(static_cast<const float*>(pinned) + m * n, images[first + m]);
   }
   return std::string_view("cuda_sliced_masked_sum");
+}
+
+Result<std::shared_ptr<DeviceMemory>> masked_sum_on_device_cuda(const Volume& volume, const BitMask& selected,
+                                                                const Job& job) {
+  QUANTEM_TRY_ASSIGN(query, SlicedQuery::open(volume, job, "masked_sum_on_device"));
+  CudaContext& context = query.context();
+  const CurrentDevice current(context.device());
+  QUANTEM_TRY_ASSIGN(largest_total, query.largest_total());
+  const std::uint64_t n = query.device().n_positions, n_uploads = query.session().n_uploads();
+  QUANTEM_TRY_ASSIGN(plans, query.plans_of_masks({&selected, 1}));
+  QUANTEM_TRY_ASSIGN(image, image_memory(context, n * sizeof(float)));
+  const SlicedDevice* device = &query.device();
+  SumLaunch launch;
+  launch.volumes = {&device, 1};
+  launch.plans = {&plans[0].view, 1};
+  launch.bits = bits_of_sums(largest_total, 1, false);
+  launch.stride = n;
+  launch.rounded = image->as<float>();
+  QUANTEM_TRY(launch_sums(context, launch));
+  if (!volume.valid_positions().all()) {
+    QUANTEM_TRY_ASSIGN(valid, query.session().valid_positions(context, volume.valid_positions()));
+    QUANTEM_TRY(mark_missing_on_device(context, image->as<float>(), valid, n));
+  }
+  // The next query writes its plans where this one's may still be going up from.
+  if (query.session().n_uploads() != n_uploads) QUANTEM_TRY(context.synchronize("masked_sum_on_device"));
+  return image;
 }
 
 DetectorOps::Path weighted_sums_cuda(const Volume& volume, std::span<const std::span<const std::int64_t>> weights,

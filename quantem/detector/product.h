@@ -33,16 +33,24 @@ void mark_missing(const Volume& volume, Image<T>& image) {
   image.valid = valid;
 }
 
+// An image that has everything but its values and its missing positions.
+template <class T>
+Image<T> described(const Volume& volume, const char* operation, std::string_view path, Dtype accumulator,
+                   const Parameters& parameters, const BitMask& selected) {
+  Image<T> image;
+  image.extent = volume.shape().scan;
+  image.unit = "counts";
+  image.provenance = product_provenance(volume, operation, path, volume.shape().scan, dtype_of<T>(), accumulator);
+  record_mask(image.provenance, parameters, selected);
+  return image;
+}
+
 // `values` become an image: missing positions marked, provenance written.
 template <class T>
 Image<T> finished(const Volume& volume, std::vector<T> values, const char* operation, std::string_view path,
                   Dtype accumulator, const Parameters& parameters, const BitMask& selected) {
-  Image<T> image;
-  image.extent = volume.shape().scan;
+  Image<T> image = described<T>(volume, operation, path, accumulator, parameters, selected);
   image.values = std::move(values);
-  image.unit = "counts";
-  image.provenance = product_provenance(volume, operation, path, volume.shape().scan, dtype_of<T>(), accumulator);
-  record_mask(image.provenance, parameters, selected);
   mark_missing(volume, image);
   return image;
 }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "quantem/detector/masked_sum.h"
+#include "quantem/detector/masked_sum_on_device.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/detector/session.h"
 #include "tests/support/volumes.h"
@@ -42,6 +43,14 @@ void compare_sums(const Twins& v) {
     const auto one = masked_sum(v.dense, masks[m]), alone = masked_sum(v.encoded, masks[m]);
     EXPECT_EQ(std::memcmp(one->values.data(), (*together)[m].values.data(), one->values.size() * 4), 0) << "mask " << m;
     EXPECT_EQ(std::memcmp(one->values.data(), alone->values.data(), one->values.size() * 4), 0) << "mask " << m;
+    const auto stays = masked_sum_on_device(v.encoded, masks[m]);
+    ASSERT_TRUE(stays) << stays.error().message;
+    const auto host = to_host(*stays);
+    ASSERT_TRUE(host) << host.error().message;
+    EXPECT_EQ(std::memcmp(alone->values.data(), host->values.data(), alone->values.size() * 4), 0) << "mask " << m;
+    EXPECT_EQ(host->valid, alone->valid);
+    EXPECT_EQ(host->unit, alone->unit);
+    EXPECT_EQ(to_json(host->provenance), to_json(alone->provenance));
   }
 }
 

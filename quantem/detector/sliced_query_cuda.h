@@ -37,6 +37,12 @@ class SlicedSession {
   Result<std::vector<Placed>> place(CudaContext& context, const SlicedDevice& device,
                                     std::span<const Request> requests) const;
 
+  // How often plans went up: their pinned memory is the next query's as soon as the lock is let go.
+  [[nodiscard]] std::uint64_t n_uploads() const { return n_uploads_; }
+
+  // The valid positions of the volume, bit i of word i / 32; copied there at the first call.
+  Result<const std::uint32_t*> valid_positions(CudaContext& context, const BitMask& valid) const;
+
   // The image that the last move_sum left on the device.
   struct Last {
     DeviceMemory image;  // u32
@@ -50,8 +56,8 @@ class SlicedSession {
  private:
   using Key = std::pair<PlanKind, std::vector<std::uint64_t>>;
   mutable std::map<Key, Placed> placed_;
-  mutable DeviceMemory area_;
-  mutable std::uint64_t used_ = 0;
+  mutable DeviceMemory area_, valid_positions_;
+  mutable std::uint64_t used_ = 0, n_uploads_ = 0;
 };
 
 class SlicedQuery {
