@@ -5,6 +5,7 @@
 #include <string>
 
 #include "quantem/display/check.h"
+#include "quantem/display/order_statistic.h"
 
 namespace quantem {
 namespace {
@@ -33,34 +34,30 @@ double inverse(Transform t, double gamma, double y) {
   return y;
 }
 
+// -0 counts as 0, so that a limit of 0 has one sign whichever of the two a partial sort would meet.
 std::vector<float> usable_values(const Grid<float>& image) {
   std::vector<float> kept;
   kept.reserve(image.values.size());
   for (std::uint64_t i = 0; i < image.values.size(); ++i)
-    if (image.is_valid(i) && std::isfinite(image.values[i])) kept.push_back(image.values[i]);
+    if (image.is_valid(i) && std::isfinite(image.values[i])) kept.push_back(image.values[i] + 0.0f);
   return kept;
 }
 
 // The value at rank p/100 (n - 1), linear between its neighbours. Reorders `values`.
 double order_statistic(std::vector<float>& values, double p) {
-  const std::uint64_t last = values.size() - 1;
-  const double rank = p / 100 * static_cast<double>(last);
-  const auto below = std::min(static_cast<std::uint64_t>(rank), last);
-  const auto place = values.begin() + static_cast<std::ptrdiff_t>(below);
+  const Rank rank = rank_of(p, values.size());
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(rank.below);
   std::nth_element(values.begin(), place, values.end());
-  const double low = *place, part = rank - static_cast<double>(below);
-  if (!(part > 0) || below == last) return low;
-  const double high = *std::min_element(place + 1, values.end());
-  return low + part * (high - low);
+  return value_at_rank(rank, *place, rank.part > 0 ? *std::min_element(place + 1, values.end()) : *place);
 }
+
+}  // namespace
 
 Result<Done> check_percentiles(double low, double high) {
   if (0 <= low && low <= high && high <= 100) return Done{};
   return Error{Code::invalid_argument, "window: percentiles must satisfy 0 <= low <= high <= 100, found low " +
                                            std::to_string(low) + ", high " + std::to_string(high)};
 }
-
-}  // namespace
 
 std::string_view transform_name(Transform t) {
   constexpr std::string_view kNames[] = {"linear", "log", "power"};
