@@ -26,10 +26,6 @@ class ContainerFrames : public FrameSource {
 
 Result<Volume> load(const Device& device, const Container& container, const LoadOptions& options, const Job& job) {
   QUANTEM_TRY_ASSIGN(plan, plan_load(device, container, options));
-  if (device.backend() == Backend::cuda && plan.representation == Representation::dense)
-    return Error{Code::unsupported,
-                 "load: dense " + std::string(dtype_name(plan.dtype)) +
-                     " volumes are loaded with backend='cpu'; cuda keeps uint8, uint16 and uint32 encoded"};
   QUANTEM_TRY(check_memory(device, container, plan));
   QUANTEM_TRY(check_unchanged(container));
   QUANTEM_TRY_ASSIGN(reader, FrameReader::open(container));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -10,6 +11,7 @@
 
 #include "quantem/io/load.h"
 #include "quantem/io/save.h"
+#include "quantem/resident/dense_device.h"
 #include "quantem/resident/sliced_device.h"
 #include "quantem/runtime/cuda_load_area.h"
 #include "tests/support/same_streams.h"
@@ -104,9 +106,18 @@ class CudaSmallLoad : public ::testing::Test {
     EXPECT_EQ(want->valid_positions(), got->valid_positions());
     EXPECT_EQ(want->info().flagged, got->info().flagged);
     EXPECT_EQ(want->provenance().warnings, got->provenance().warnings);
-    const auto host = download_sliced(*context_, *got->sliced_device());
-    EXPECT_TRUE(host);
-    support::expect_same_streams(*want->sliced(), *host);
+    if (got->sliced_device()) {
+      const auto host = download_sliced(*context_, *got->sliced_device());
+      EXPECT_TRUE(host);
+      support::expect_same_streams(*want->sliced(), *host);
+      return got->provenance().path;
+    }
+    EXPECT_EQ(got->representation(), Representation::dense);
+    EXPECT_EQ(got->resident_bytes(), want->resident_bytes());
+    EXPECT_EQ(got->info().n_nonfinite_samples, want->info().n_nonfinite_samples);
+    std::vector<std::byte> counts(got->resident_bytes());
+    EXPECT_TRUE(context_->copy_down(counts.data(), got->dense_device()->counts.data(), counts.size()));
+    EXPECT_EQ(std::memcmp(counts.data(), want->dense()->counts.data(), counts.size()), 0);
     return got->provenance().path;
   }
 
@@ -224,6 +235,33 @@ TEST_F(CudaSmallLoad, C23_CropsAndBins) {
 }
 
 // Every byte of a few chunks flipped, one at a time: the device refuses what the CPU refuses, and what both accept is equal.
+TEST_F(CudaSmallLoad, DenseOnRequest) {
+  LoadOptions dense;
+  dense.representation = Representation::dense;
+  EXPECT_EQ(compare(write<std::uint16_t>({{{27, 41}, {96, 96}}, {}, {}, false}), dense), "cuda_load_planes");
+  EXPECT_EQ(compare(write<std::uint8_t>({{{5, 9}, {33, 40}}, {}, {}, false}), dense), "cuda_load_planes");
+  EXPECT_EQ(compare(write<std::uint32_t>({{{7, 73}, {13, 11}}, {}, {}, true}), dense), "cuda_load_planes");
+  dense.det_bin = {2, 3};
+  dense.scan_region = Region{1, 20, 2, 33};
+  EXPECT_EQ(compare(write<std::uint16_t>({{{27, 41}, {31, 44}}, {}, {}, false}), dense), "cuda_load_frames");
+}
+TEST_F(CudaSmallLoad, DtypesThatAreNeverEncoded) {
+  const Shape4 shape{{27, 41}, {13, 11}};
+  std::vector<float> floats(shape.n_values());
+  std::vector<std::int16_t> integers(shape.n_values());
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    const std::uint64_t x = support::splitmix64(i);
+    floats[i] = x % 97 == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(x % 1000) / 8 - 50;
+    integers[i] = static_cast<std::int16_t>(x);
+  }
+  const auto written = [&](const char* name, Dtype dtype, const void* values) {
+    const fs::path file = folder_ / name;
+    EXPECT_TRUE(write_npy(file, ArrayView{dtype, {27, 41, 13, 11}, values}));
+    return file;
+  };
+  EXPECT_EQ(compare(written("f.npy", Dtype::f32, floats.data())), "cuda_load_frames");
+  EXPECT_EQ(compare(written("i.npy", Dtype::i16, integers.data())), "cuda_load_frames");
+}
 TEST_F(CudaSmallLoad, L21_DamagedChunks) {
   const Source s{{{8, 80}, {48, 48}}, {}, {}, false};
   const fs::path master = write<std::uint16_t>(s, 10000);

@@ -123,9 +123,12 @@ void plan_memory(const Device& device, const Container& container, LoadPlan& pla
   plan.blocks_in_work =
       static_cast<int>(std::min({fit, static_cast<std::uint64_t>(threads), std::max<std::uint64_t>(plan.n_blocks, 1)}));
   plan.estimate.resident_bytes = resident_bytes(container, plan, plan.representation);
-  plan.estimate.work_bytes = device.backend() == Backend::cuda
-                                 ? cuda_work_bytes(device, plan)
-                                 : block * static_cast<std::uint64_t>(plan.blocks_in_work);
+  plan.estimate.work_bytes = block * static_cast<std::uint64_t>(plan.blocks_in_work);
+  if (device.backend() == Backend::cuda) {
+    plan.estimate.work_bytes = cuda_work_bytes(device, plan);
+    if (plan.representation == Representation::dense && is_unsigned_count(plan.dtype))  // made from the encoded volume
+      plan.estimate.work_bytes += resident_bytes(container, plan, Representation::encoded);
+  }
   plan.estimate.staging_bytes = chunk_bytes(container) * static_cast<std::uint64_t>(plan.blocks_in_work);
   plan.estimate.usable_bytes = device.usable_bytes();
 }

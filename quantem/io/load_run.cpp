@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "quantem/io/load_cuda.h"
 #include "quantem/io/load_hot_pixels.h"
 #include "quantem/io/load_provenance.h"
+#include "quantem/resident/dense_device.h"
 #include "quantem/runtime/scratch_pool.h"
 #include "quantem/runtime/thread_pool.h"
 
@@ -85,12 +87,18 @@ class Run {
       hot = found;
       reader_.set_hot_pixels(std::move(found));
     }
-    if (device_.backend() == Backend::cuda) {
+    if (device_.backend() == Backend::cuda && is_unsigned_count(plan_.dtype)) {
       QUANTEM_TRY_ASSIGN(loaded, load_on_cuda(device_, plan_, source_, reader_, container, reader, meter_));
       reports = std::move(loaded.reports);
       on_device = std::move(loaded.volume);
       fast_on_device = loaded.fast;
-      return audited();
+      QUANTEM_TRY(audited());
+      if (plan_.representation == Representation::encoded) return Done{};
+      QUANTEM_TRY_ASSIGN(context, CudaContext::of(device_));
+      QUANTEM_TRY_ASSIGN(expanded, expand_sliced(*context, *on_device, plan_.shape, plan_.dtype));
+      dense_on_device = std::move(expanded);
+      on_device.reset();
+      return Done{};
     }
     QUANTEM_TRY(prepare());
     std::vector<std::optional<Error>> errors(plan_.n_blocks);
@@ -118,7 +126,9 @@ class Run {
   DenseStorage dense;
   SlicedStorage sliced;
   std::shared_ptr<const SlicedDevice> on_device;
+  std::shared_ptr<const DenseDevice> dense_on_device;
   bool fast_on_device = false;
+  std::atomic<std::uint64_t> n_nonfinite = 0;  // stored samples of f32 volumes
 
  private:
   Result<Done> audited() {
@@ -128,6 +138,14 @@ class Run {
   }
 
   Result<Done> prepare() {
+    if (device_.backend() == Backend::cuda) {
+      QUANTEM_TRY_ASSIGN(context, CudaContext::of(device_));
+      auto made = std::make_shared<DenseDevice>();
+      QUANTEM_TRY_ASSIGN(memory, context->allocate(plan_.shape.n_values() * item_bytes(plan_.dtype), "dense volume"));
+      made->counts = std::move(memory);
+      dense_on_device = std::move(made);
+      return Done{};
+    }
     if (plan_.representation == Representation::dense) {
       QUANTEM_TRY_ASSIGN(memory, allocate_buffer(plan_.shape.n_values() * item_bytes(plan_.dtype), "load"));
       dense.counts = std::move(memory);
@@ -148,7 +166,18 @@ class Run {
       const std::uint64_t first = b * kBlockPositions;
       const std::uint64_t n = std::min<std::uint64_t>(kBlockPositions, plan_.shape.n_positions() - first);
       const auto scratch = pool_.borrow();
-      return reader_.read(b, {dense.counts.data() + first * frame, n * frame}, reports[b], *scratch, meter_);
+      if (!dense_on_device) {
+        const std::span<std::byte> values(dense.counts.data() + first * frame, n * frame);
+        QUANTEM_TRY(reader_.read(b, values, reports[b], *scratch, meter_));
+        count_nonfinite(values);
+        return Done{};
+      }
+      const auto staging = staging_.borrow();
+      staging->resize(n * frame);
+      QUANTEM_TRY(reader_.read(b, *staging, reports[b], *scratch, meter_));
+      count_nonfinite(*staging);
+      QUANTEM_TRY_ASSIGN(context, CudaContext::of(device_));
+      return context->copy_up(dense_on_device->counts.as<std::byte>() + first * frame, staging->data(), n * frame);
     }
     BlockEncoder& encoder = fast_ ? *fast_ : *general_;
     QUANTEM_TRY_ASSIGN(block, encoder.encode_block_from_source(b, reports[b], meter_));
@@ -168,6 +197,17 @@ class Run {
     return Done{};
   }
 
+  void count_nonfinite(std::span<const std::byte> values) {
+    if (plan_.dtype != Dtype::f32 || plan_.source_dtype != Dtype::f32) return;
+    std::uint64_t n = 0;
+    for (std::size_t at = 0; at < values.size(); at += sizeof(float)) {
+      float value;
+      std::memcpy(&value, values.data() + at, sizeof value);
+      n += !std::isfinite(value);
+    }
+    n_nonfinite += n;
+  }
+
   const Device& device_;
   const LoadPlan& plan_;
   const FrameSource& source_;
@@ -177,6 +217,7 @@ class Run {
   ProgressMeter meter_;
   std::unique_ptr<BlockEncoder> general_;
   ScratchPool<BlockReader::Scratch> pool_;
+  ScratchPool<std::vector<std::byte>> staging_;  // blocks on their way to the device
   std::atomic<std::uint64_t> resident_ = 0;
   std::atomic<bool> unfit_ = false;
 };
@@ -188,13 +229,6 @@ std::vector<FlaggedSample> binned(std::vector<FlaggedSample> samples, const Load
   std::sort(samples.begin(), samples.end());
   samples.erase(std::unique(samples.begin(), samples.end()), samples.end());
   return samples;
-}
-
-std::uint64_t n_nonfinite(const LoadPlan& plan, const DenseStorage& dense) {
-  if (plan.dtype != Dtype::f32 || plan.source_dtype != Dtype::f32) return 0;
-  std::uint64_t n = 0;
-  for (const float v : dense.counts.as<float>()) n += !std::isfinite(v);
-  return n;
 }
 
 }  // namespace
@@ -243,11 +277,14 @@ Result<Volume> run_load(const Device& device, const LoadPlan& plan, const Source
     info.valid_pixels = BitMask(plan.shape.frame_pixels());
     for (std::uint64_t p = 0; p < info.valid_count.size(); ++p) info.valid_pixels.set(p, info.valid_count[p] > 0);
   }
-  info.n_nonfinite_samples = n_nonfinite(plan, run.dense);
+  info.n_nonfinite_samples = run.n_nonfinite;
   info.provenance = load_provenance(plan, facts, info, valid, became_bad, run.hot, run.reports, fast != nullptr);
-  if (run.on_device) info.provenance.path = run.fast_on_device ? "cuda_load_planes" : "cuda_load_frames";
+  if (run.on_device || run.dense_on_device)
+    info.provenance.path = run.fast_on_device ? "cuda_load_planes" : "cuda_load_frames";
   run.finish();
   if (run.on_device) return Volume(std::move(info), device, std::move(run.on_device));
+  if (run.dense_on_device)
+    return Volume(std::move(info), device, std::shared_ptr<const DenseDevice>(std::move(run.dense_on_device)));
   if (plan.representation == Representation::dense) return Volume(std::move(info), device, std::move(run.dense));
   return Volume(std::move(info), device, std::move(run.sliced));
 }

@@ -2,8 +2,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "quantem/resident/dense_device.h"
 #include "quantem/resident/intake.h"
-#include "quantem/resident/sliced_device.h"
 #include "quantem/resident/sliced_encode.h"
 #include "quantem/resident/volume.h"
 #include "quantem/runtime/scratch_pool.h"
@@ -244,6 +244,11 @@ Result<Volume> take(const Device& device, const ArrayView& a, const Shape4& shap
     }
     return Volume(std::move(info), device, std::move(intake.sliced));
   }
+  if (device.backend() == Backend::cuda) {
+    QUANTEM_TRY_ASSIGN(context, CudaContext::of(device));
+    QUANTEM_TRY_ASSIGN(uploaded, upload_dense(*context, intake.dense));
+    return Volume(std::move(info), device, std::move(uploaded));
+  }
   return Volume(std::move(info), device, std::move(intake.dense));
 }
 
@@ -252,13 +257,6 @@ Result<Volume> take(const Device& device, const ArrayView& a, const Shape4& shap
 Result<Volume> from_array(const Device& device, const ArrayView& counts, const FromArrayOptions& options) {
   QUANTEM_TRY_ASSIGN(shape, shape_of(counts, options.scan_shape));
   QUANTEM_TRY(check(counts, shape, options));
-  const bool dense =
-      options.representation.value_or(is_unsigned_count(counts.dtype) ? Representation::encoded
-                                                                      : Representation::dense) == Representation::dense;
-  if (dense && device.backend() == Backend::cuda)
-    return Error{Code::unsupported,
-                 "from_array: dense volumes are kept by backend='cpu'; cuda keeps uint8, uint16 and "
-                 "uint32 encoded"};
   return visit_count_dtype(counts.dtype, [&]<class T>() { return take<T>(device, counts, shape, options); });
 }
 

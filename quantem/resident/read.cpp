@@ -149,6 +149,8 @@ Result<Done> read_into(const Volume& volume, const Region& scan, const Region& d
     }
   } else if (volume.sliced_device()) {
     QUANTEM_TRY(read_sliced_cuda(volume, scan, det, std::as_writable_bytes(out)));
+  } else if (volume.dense_device()) {
+    QUANTEM_TRY(read_dense_cuda(volume, scan, det, std::as_writable_bytes(out)));
   } else {
     read_dense<T>(*volume.dense(), volume.shape(), scan, det, out);
   }
@@ -190,9 +192,10 @@ Result<HostArray> read(const Volume& volume, const Region& scan, const Region& d
   out.valid_pixels = cropped(volume.valid_pixels(), shape.det, det);
   out.provenance = volume.provenance();
   out.provenance.operation = "read";
-  out.provenance.path = volume.sliced_device() ? "cuda_sliced_read"
-                        : volume.sliced()      ? "cpu_read_sliced"
-                                               : "cpu_read_dense";
+  out.provenance.path = volume.sliced_device()  ? "cuda_sliced_read"
+                        : volume.dense_device() ? "cuda_dense_read"
+                        : volume.sliced()       ? "cpu_read_sliced"
+                                                : "cpu_read_dense";
   out.provenance.output_shape = to_string(Shape4{s, d});
   out.provenance.output_dtype = dtype_name(volume.dtype());
   const auto bounds = [](const Region& r) {

@@ -2,20 +2,26 @@
 
 #include <nlohmann/json.hpp>
 
-#include "quantem/resident/sliced_device.h"
+#include "quantem/resident/dense_device.h"
 
 namespace quantem {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+template <class Counts>
+bool is_dense(const Counts& counts) {
+  return std::holds_alternative<DenseStorage>(counts) ||
+         std::holds_alternative<std::shared_ptr<const DenseDevice>>(counts);
+}
+
 // What a constructor fills in, so that no volume says anything else about itself than what it is.
-VolumeInfo completed(VolumeInfo info, const Device& device, Representation r, CodecProfile profile) {
+VolumeInfo completed(VolumeInfo info, const Device& device, bool dense) {
   if (info.valid_pixels.count() == 0) info.valid_pixels = BitMask(info.shape.frame_pixels(), true);
   if (info.valid_positions.count() == 0) info.valid_positions = BitMask(info.shape.n_positions(), true);
   Provenance& p = info.provenance;
-  p.representation = representation_name(r);
-  p.codec_profile = codec_profile_name(profile);
+  p.representation = representation_name(dense ? Representation::dense : Representation::encoded);
+  p.codec_profile = codec_profile_name(dense ? CodecProfile::none : CodecProfile::bit_sliced_v1);
   p.backend = backend_name(device.backend());
   p.device = device.label();
   return info;
@@ -34,31 +40,29 @@ std::string_view codec_profile_name(CodecProfile p) {
   return p == CodecProfile::none ? "" : "bit-sliced-v1";
 }
 
+Volume::Volume(VolumeInfo info, Device device, Counts counts)
+    : state_(std::make_shared<const State>(
+          State{completed(std::move(info), device, is_dense(counts)), device, std::move(counts)})) {}
 Volume::Volume(VolumeInfo info, Device device, DenseStorage dense)
-    : state_(std::make_shared<const State>(
-          State{completed(std::move(info), device, Representation::dense, CodecProfile::none), device, std::move(dense),
-                std::nullopt, nullptr})) {}
-
+    : Volume(std::move(info), std::move(device), Counts(std::move(dense))) {}
 Volume::Volume(VolumeInfo info, Device device, SlicedStorage sliced)
-    : state_(std::make_shared<const State>(
-          State{completed(std::move(info), device, Representation::encoded, CodecProfile::bit_sliced_v1), device,
-                std::nullopt, std::move(sliced), nullptr})) {}
-
+    : Volume(std::move(info), std::move(device), Counts(std::move(sliced))) {}
 Volume::Volume(VolumeInfo info, Device device, std::shared_ptr<const SlicedDevice> sliced)
-    : state_(std::make_shared<const State>(
-          State{completed(std::move(info), device, Representation::encoded, CodecProfile::bit_sliced_v1), device,
-                std::nullopt, std::nullopt, std::move(sliced)})) {}
+    : Volume(std::move(info), std::move(device), Counts(std::move(sliced))) {}
+Volume::Volume(VolumeInfo info, Device device, std::shared_ptr<const DenseDevice> dense)
+    : Volume(std::move(info), std::move(device), Counts(std::move(dense))) {}
 
 Representation Volume::representation() const {
-  return state_->dense ? Representation::dense : Representation::encoded;
+  return is_dense(state_->counts) ? Representation::dense : Representation::encoded;
 }
 CodecProfile Volume::profile() const {
-  return state_->dense ? CodecProfile::none : CodecProfile::bit_sliced_v1;
+  return is_dense(state_->counts) ? CodecProfile::none : CodecProfile::bit_sliced_v1;
 }
 
 std::uint64_t Volume::resident_bytes() const {
-  if (state_->sliced_device) return state_->sliced_device->resident_bytes();
-  return state_->sliced ? state_->sliced->resident_bytes() : state_->dense->counts.n_bytes();
+  if (const SlicedDevice* counts = sliced_device()) return counts->resident_bytes();
+  if (const DenseDevice* counts = dense_device()) return counts->resident_bytes();
+  return sliced() ? sliced()->resident_bytes() : dense()->counts.n_bytes();
 }
 
 Volume Volume::with_calibration(const Calibration& calibration) const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "quantem/core/array.h"
@@ -53,6 +54,7 @@ struct DenseStorage {
 };
 
 struct SlicedDevice;  // resident/sliced_device.h
+struct DenseDevice;   // resident/dense_device.h
 
 // Everything that is known of a volume besides its counts.
 struct VolumeInfo {
@@ -75,7 +77,9 @@ class Volume {
  public:
   Volume(VolumeInfo info, Device device, DenseStorage dense);
   Volume(VolumeInfo info, Device device, SlicedStorage sliced);
-  Volume(VolumeInfo info, Device device, std::shared_ptr<const SlicedDevice> sliced);  // counts on a GPU
+  // Counts on a GPU.
+  Volume(VolumeInfo info, Device device, std::shared_ptr<const SlicedDevice> sliced);
+  Volume(VolumeInfo info, Device device, std::shared_ptr<const DenseDevice> dense);
 
   [[nodiscard]] const VolumeInfo& info() const { return state_->info; }
   [[nodiscard]] const Shape4& shape() const { return info().shape; }
@@ -92,9 +96,10 @@ class Volume {
   [[nodiscard]] std::uint64_t resident_bytes() const;
 
   // The storage, or null when the volume is of another kind. Only for operations; not a public way to the counts.
-  [[nodiscard]] const DenseStorage* dense() const { return state_->dense ? &*state_->dense : nullptr; }
-  [[nodiscard]] const SlicedStorage* sliced() const { return state_->sliced ? &*state_->sliced : nullptr; }
-  [[nodiscard]] const SlicedDevice* sliced_device() const { return state_->sliced_device.get(); }
+  [[nodiscard]] const DenseStorage* dense() const { return std::get_if<DenseStorage>(&state_->counts); }
+  [[nodiscard]] const SlicedStorage* sliced() const { return std::get_if<SlicedStorage>(&state_->counts); }
+  [[nodiscard]] const SlicedDevice* sliced_device() const { return on_device<SlicedDevice>(); }
+  [[nodiscard]] const DenseDevice* dense_device() const { return on_device<DenseDevice>(); }
 
   // What operations keep with the counts; see Derived.
   [[nodiscard]] Derived& derived() const { return *state_->derived; }
@@ -110,14 +115,20 @@ class Volume {
   [[nodiscard]] Result<Done> check_open() const;
 
  private:
+  using Counts = std::variant<DenseStorage, SlicedStorage, std::shared_ptr<const SlicedDevice>,
+                              std::shared_ptr<const DenseDevice>>;
   struct State {
     VolumeInfo info;
     Device device;
-    std::optional<DenseStorage> dense;
-    std::optional<SlicedStorage> sliced;
-    std::shared_ptr<const SlicedDevice> sliced_device;
+    Counts counts;
     std::shared_ptr<Derived> derived = std::make_shared<Derived>();
   };
+  Volume(VolumeInfo info, Device device, Counts counts);
+  template <class T>
+  [[nodiscard]] const T* on_device() const {
+    const auto* held = std::get_if<std::shared_ptr<const T>>(&state_->counts);
+    return held ? held->get() : nullptr;
+  }
   std::shared_ptr<const State> state_;              // null: closed
   std::shared_ptr<const Calibration> calibration_;  // null: that of the load
 };
