@@ -419,7 +419,6 @@ Result<Outcome> run_guarded(const Volume& v, const Truth& t) {
 
 // --- what a column must do -------------------------------------------------------------------------------------------------
 Expect storage(Column column, Dtype dtype) {
-  if (column == Column::cuda_dense) return Expect::unsupported;
   const bool encoded = column == Column::cpu_encoded || column == Column::cuda_encoded;
   return encoded && !is_unsigned_count(dtype) ? Expect::unsupported : Expect::runs;
 }

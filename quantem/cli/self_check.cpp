@@ -115,7 +115,6 @@ std::vector<SelfCheck> self_test(const Device& device) {
       Dtype::u16, {kShape.scan.rows, kShape.scan.cols, kShape.det.rows, kShape.det.cols}, counts.data()};
   std::vector<SelfCheck> checks;
   for (const Representation kind : {Representation::dense, Representation::encoded}) {
-    if (kind == Representation::dense && device.backend() != Backend::cpu) continue;  // docs/support.md: not kept there
     const std::string where = device.label() + " " + std::string(representation_name(kind));
     FromArrayOptions options;
     options.representation = kind;

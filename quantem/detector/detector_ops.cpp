@@ -10,6 +10,8 @@ Result<const DetectorOps*> detector_ops(const Volume& volume) {
     ops = volume.sliced() ? detector_ops_cpu_sliced() : detector_ops_cpu_dense();
   else if (volume.sliced_device())
     ops = detector_ops_cuda_sliced();
+  else if (volume.dense_device())
+    ops = detector_ops_cuda_dense();
   if (!ops)
     return Error{Code::unsupported, "detector: backend '" + std::string(backend_name(volume.device().backend())) +
                                         "' has no operations for " +

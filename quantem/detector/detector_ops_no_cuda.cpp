@@ -1,4 +1,4 @@
-// Compiled instead of detector_ops_cuda.cu and masked_sum_cuda.cu where there is no CUDA compiler.
+// Compiled instead of detector_ops_cuda.cu, masked_sum_cuda.cu and dense_ops_cuda.cu where there is no CUDA compiler.
 
 #include "quantem/detector/detector_ops.h"
 #include "quantem/detector/masked_sum_on_device.h"
@@ -6,6 +6,9 @@
 namespace quantem {
 
 const DetectorOps* detector_ops_cuda_sliced() {
+  return nullptr;
+}
+const DetectorOps* detector_ops_cuda_dense() {
   return nullptr;
 }
 

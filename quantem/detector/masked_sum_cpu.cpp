@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "quantem/detector/dense_cpu.h"
+#include "quantem/detector/moved_sum.h"
 
 namespace quantem::detector_detail {
 namespace {
@@ -64,17 +65,7 @@ DetectorOps::Path masked_sums_dense(const Volume& volume, std::span<const BitMas
 
 DetectorOps::Path move_sum_dense(const Volume& volume, const BitMask& from, const BitMask& to,
                                  std::span<std::uint64_t> image, const Job& job) {
-  BitMask changed[2] = {~from, ~to};  // pixels to add, pixels to take away
-  changed[0] &= to;
-  changed[1] &= from;
-  if (changed[0].n_set() + changed[1].n_set() >= to.n_set())
-    return masked_sums_dense(volume, {&to, 1}, {&image, 1}, job);
-  std::vector<std::uint64_t> sums[2] = {std::vector<std::uint64_t>(image.size()),
-                                        std::vector<std::uint64_t>(image.size())};
-  const std::span<std::uint64_t> spans[2] = {sums[0], sums[1]};
-  QUANTEM_TRY(masked_sums_dense(volume, changed, spans, job));
-  for (std::size_t n = 0; n < image.size(); ++n) image[n] += sums[0][n] - sums[1][n];
-  return std::string_view("cpu_dense_moved_sum");
+  return moved_sum(masked_sums_dense, volume, from, to, image, job, "cpu_dense_moved_sum");
 }
 
 DetectorOps::Path weighted_sums_dense(const Volume& volume, std::span<const std::span<const std::int64_t>> weights,

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "quantem/detector/detector_ops.h"
 #include "quantem/detector/masked_sum.h"
 #include "quantem/dpc/com.h"
 #include "quantem/runtime/thread_pool.h"
@@ -68,7 +69,7 @@ Tally divide_dense(const Volume& volume, const std::vector<std::uint32_t>& pixel
     const Sums& s = rows_of_sums[i];
     tally.n_not_finite += !s.finite;
     tally.n_negative_total += s.total < 0;
-    tally.n_negative_counts += s.negative_count;
+    tally.n_negative_counts += s.finite && s.negative_count;
     if (!s.finite || !(s.total > 0)) continue;
     field.valid.set(i);
     field.row[i] = s.row / s.total;
@@ -93,8 +94,41 @@ void report(const Tally& tally, Provenance& p) {
   warn(tally.n_negative_counts, " positions hold negative counts: negative_weights");
 }
 
+// The same where the counts are not in host memory.
+Result<Tally> divide_elsewhere(const Volume& volume, const Mask* mask, ComField& field, const DetectorOps& ops,
+                               const Job& job) {
+  std::vector<std::uint8_t> states(field.scan.count());
+  BitMask selected = mask ? mask->bits : volume.valid_pixels();
+  selected &= volume.valid_pixels();
+  QUANTEM_TRY(ops.sample_states(volume, selected, states, job));
+  Tally tally;
+  const auto divide = [&](const auto& sums) {
+    for (std::uint64_t i = 0; i < field.scan.count(); ++i) {
+      const bool finite = !(states[i] & 1);
+      tally.n_not_finite += !finite;
+      tally.n_negative_total += finite && sums.total[i] < 0;
+      tally.n_negative_counts += finite && states[i] >> 1;
+      if (!finite || !(sums.total[i] > 0)) continue;
+      field.valid.set(i);
+      const auto total = static_cast<double>(sums.total[i]);
+      field.row[i] = static_cast<double>(sums.row[i]) / total;
+      field.col[i] = static_cast<double>(sums.col[i]) / total;
+    }
+    field.provenance.path = sums.path;
+  };
+  if (volume.dtype() == Dtype::f32) {
+    QUANTEM_TRY_ASSIGN(sums, moment_sums_real(volume, mask, job));
+    divide(sums);
+  } else {
+    QUANTEM_TRY_ASSIGN(sums, moment_sums_signed(volume, mask, job));
+    divide(sums);
+  }
+  return tally;
+}
+
 Result<Done> divide_signed(const Volume& volume, const Mask* mask, ComField& field, const Job& job) {
-  if (!volume.dense())
+  QUANTEM_TRY_ASSIGN(ops, detector_ops(volume));
+  if (!volume.dense() && !ops->sample_states)
     return Error{Code::unsupported, "center_of_mass: " + std::string(dtype_name(volume.dtype())) +
                                         " counts are read from dense storage only, this volume is encoded"};
   // |sum of dr I| <= 2^31 * rows * pixels has to stay below 2^63.
@@ -102,6 +136,12 @@ Result<Done> divide_signed(const Volume& volume, const Mask* mask, ComField& fie
   if (volume.dtype() == Dtype::i32 && std::max(det.rows, det.cols) * det.count() >= std::uint64_t{1} << 32)
     return Error{Code::invalid_argument, "center_of_mass: first moments of int32 counts on a detector of " +
                                              to_string(det) + " could pass 2^63; crop or bin the detector"};
+  field.provenance.accumulator_dtype = volume.dtype() == Dtype::f32 ? "float64" : "int64";
+  if (!volume.dense()) {
+    QUANTEM_TRY_ASSIGN(tally, divide_elsewhere(volume, mask, field, *ops, job));
+    report(tally, field.provenance);
+    return Done{};
+  }
   const std::vector<std::uint32_t> pixels = selected_pixels(volume, mask);
   ProgressMeter meter(job, "center_of_mass", volume.shape().n_positions(), "positions");
   Tally tally;
@@ -115,7 +155,6 @@ Result<Done> divide_signed(const Volume& volume, const Mask* mask, ComField& fie
   meter.finish();
   report(tally, field.provenance);
   field.provenance.path = "cpu_dense_com";
-  field.provenance.accumulator_dtype = volume.dtype() == Dtype::f32 ? "float64" : "int64";
   return Done{};
 }
 

@@ -1,0 +1,85 @@
+#pragma once
+// One query of a dense volume on a CUDA device: its context locked, its stream, and what is kept with the volume between queries.
+
+#include <cuda_runtime_api.h>
+
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "quantem/detector/detector_ops.h"
+#include "quantem/resident/dense_device.h"
+#include "quantem/runtime/cuda_context.h"
+
+namespace quantem::detector_detail {
+
+// Made once a volume; touched under the context's query lock.
+struct DenseSession {
+  mutable std::vector<std::uint64_t> total;  // sum over all valid pixels at each position; empty until it is needed
+};
+
+class DenseQuery {
+ public:
+  static Result<DenseQuery> open(const Volume& volume, const Job& job, const char* what);
+
+  [[nodiscard]] CudaContext& context() const { return *context_; }
+  [[nodiscard]] cudaStream_t stream() const { return reinterpret_cast<cudaStream_t>(context_->query_stream()); }
+  [[nodiscard]] const Volume& volume() const { return *volume_; }
+  [[nodiscard]] const DenseSession& session() const { return *session_; }
+  [[nodiscard]] std::uint64_t n_positions() const { return volume_->shape().n_positions(); }
+  [[nodiscard]] std::uint32_t frame_pixels() const {
+    return static_cast<std::uint32_t>(volume_->shape().frame_pixels());
+  }
+  template <class T>
+  [[nodiscard]] const T* counts() const {
+    return volume_->dense_device()->counts.as<T>();
+  }
+  // Whether every frame is a whole number of 16-byte segments: then every frame begins at one.
+  [[nodiscard]] bool has_segments() const {
+    return volume_->shape().frame_pixels() * item_bytes(volume_->dtype()) % 16 == 0;
+  }
+
+  // What one launch needs, in the work area: room for its results, then copies of the parts, each at a multiple of 256 bytes. One
+  // placement a synchronisation: the parts go up through one pinned area.
+  struct Placed {
+    void* results;
+    std::vector<const void*> parts;
+  };
+  Result<Placed> place(std::uint64_t result_bytes, std::span<const std::span<const std::byte>> parts);
+  // The result of the launch, in pinned memory, after waiting for it; valid until the next query.
+  Result<const void*> copy_down(const void* device_data, std::uint64_t n_bytes);
+
+ private:
+  DenseQuery(const Volume& volume, CudaContext* context, std::shared_ptr<const DenseSession> session)
+      : volume_(&volume), context_(context), session_(std::move(session)), lock_(context->query_lock()) {}
+  const Volume* volume_;
+  CudaContext* context_;
+  std::shared_ptr<const DenseSession> session_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+// --- the table's functions -------------------------------------------------------------------------------------------------
+DetectorOps::Path masked_sums_dense_cuda(const Volume&, std::span<const BitMask>,
+                                         std::span<const std::span<std::uint64_t>>, const Job&);
+DetectorOps::Path move_sum_dense_cuda(const Volume&, const BitMask&, const BitMask&, std::span<std::uint64_t>,
+                                      const Job&);
+DetectorOps::Path weighted_sums_dense_cuda(const Volume&, std::span<const std::span<const std::int64_t>>,
+                                           std::span<const std::span<std::uint64_t>>, const Job&);
+DetectorOps::Path weighted_sums_real_dense_cuda(const Volume&, std::span<const std::span<const std::int64_t>>,
+                                                std::span<const std::span<double>>, const Job&);
+DetectorOps::Path moment_sums_dense_cuda(const Volume&, const BitMask&, std::span<std::uint64_t>,
+                                         std::span<std::uint64_t>, std::span<std::uint64_t>, const Job&);
+DetectorOps::Path pattern_sum_dense_cuda(const Volume&, const BitMask&, std::span<std::uint64_t>, const Job&);
+DetectorOps::Path pattern_sum_real_dense_cuda(const Volume&, const BitMask&, std::span<double>,
+                                              std::span<std::uint64_t>, const Job&);
+DetectorOps::Path pattern_max_dense_cuda(const Volume&, const BitMask&, std::span<std::byte>, const Job&);
+DetectorOps::Path frame_dense_cuda(const Volume&, std::uint64_t, std::span<std::byte>);
+DetectorOps::Path frame_statistics_dense_cuda(const Volume&, std::uint64_t, FrameStatistics&, const Job&);
+DetectorOps::Path sample_states_dense_cuda(const Volume&, const BitMask&, std::span<std::uint8_t>, const Job&);
+
+}  // namespace quantem::detector_detail
