@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bench/cuda_bench.cuh"
+#include "bench/cuda_dense.cuh"
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/detector/sliced_query_cuda.h"
@@ -215,6 +216,7 @@ void run_512(Bench& b) {
     q.sums("many", "8 discs, one launch", {discs.data(), discs.size()}, {&volume, 1});
   }
   calls(b, volume);
+  run_dense(acquired, ring(0, 30));
   if (b.wanted("T14")) {
     while (volumes.size() < 32) volumes.push_back(acquired.encode());
     Queries<std::uint16_t> q(b, acquired, volumes[0]);

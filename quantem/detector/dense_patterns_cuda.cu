@@ -181,8 +181,8 @@ std::vector<u64> members_of(const BitMask& positions) {
   return members;
 }
 
-Positions share(const BitMask& positions, const std::vector<u64>& members, const void* on_device, u64 columns) {
-  const u64 n = members.empty() ? positions.count() : members.size();
+Positions share(u64 n_positions, const std::vector<u64>& members, const void* on_device, u64 columns) {
+  const u64 n = members.empty() ? n_positions : members.size();
   const u64 shares = std::clamp<u64>(kCtas / columns, 1, 65535);
   const u64 per_cta = std::clamp<u64>((n + shares - 1) / shares, std::max<u64>(64, (n + 65534) / 65535), kMostPerCta);
   return {members.empty() ? nullptr : static_cast<const u64*>(on_device), n, per_cta};
@@ -194,11 +194,11 @@ Error too_many(u64 n) {
 }
 
 template <class T, bool Wide>
-Result<Done> queue_sums(DenseQuery& query, const BitMask& set, const std::vector<u64>& members, const void* list,
+Result<Done> queue_sums(DenseQuery& query, u64 n_positions, const std::vector<u64>& members, const void* list,
                         u64* sums) {
   using P = Piece<T, Wide>;
   const u32 pieces = query.frame_pixels() / P::kCounts, columns = (pieces + kThreads - 1) / kThreads;
-  const Positions positions = share(set, members, list, columns);
+  const Positions positions = share(n_positions, members, list, columns);
   const u64 shares = (positions.n_members + positions.per_cta - 1) / positions.per_cta;
   if (shares > 65535) return too_many(positions.n_members);
   sum_positions<T, Wide><<<dim3(columns, static_cast<u32>(shares)), kThreads, 0, query.stream()>>>(
@@ -208,22 +208,28 @@ Result<Done> queue_sums(DenseQuery& query, const BitMask& set, const std::vector
 
 }  // namespace
 
+Result<Done> launch_sum_positions(DenseQuery& query, u64 n_positions, const std::vector<u64>& members,
+                                  const void* on_device, u64* sums) {
+  const u64 n_bytes = u64{query.frame_pixels()} * 8;
+  QUANTEM_TRY(query.context().check(cudaMemsetAsync(sums, 0, n_bytes, query.stream()), "sum_pattern"));
+  return visit_count_dtype(query.volume().dtype(), [&]<class T>() -> Result<Done> {
+    if constexpr (std::is_floating_point_v<T>)
+      return Error{Code::internal, "sum_pattern: integer path on float counts"};
+    else
+      return query.has_segments() ? queue_sums<T, true>(query, n_positions, members, on_device, sums)
+                                  : queue_sums<T, false>(query, n_positions, members, on_device, sums);
+  });
+}
+
 DetectorOps::Path pattern_sum_dense_cuda(const Volume& volume, const BitMask& set, std::span<u64> sum, const Job& job) {
   QUANTEM_TRY_ASSIGN(query, DenseQuery::open(volume, job, "sum_pattern"));
   const CurrentDevice current(query.context().device());
   const std::vector<u64> members = members_of(set);
   const std::span<const std::byte> parts[] = {bytes_of(members)};
   QUANTEM_TRY_ASSIGN(placed, query.place(sum.size_bytes(), parts));
-  const void* list = members.empty() ? nullptr : placed.parts[0];
   auto* sums = static_cast<u64*>(placed.results);
-  QUANTEM_TRY(query.context().check(cudaMemsetAsync(sums, 0, sum.size_bytes(), query.stream()), "sum_pattern"));
-  QUANTEM_TRY(visit_count_dtype(volume.dtype(), [&]<class T>() -> Result<Done> {
-    if constexpr (std::is_floating_point_v<T>)
-      return Error{Code::internal, "sum_pattern: integer path on float counts"};
-    else
-      return query.has_segments() ? queue_sums<T, true>(query, set, members, list, sums)
-                                  : queue_sums<T, false>(query, set, members, list, sums);
-  }));
+  const void* list = members.empty() ? nullptr : placed.parts[0];
+  QUANTEM_TRY(launch_sum_positions(query, set.count(), members, list, sums));
   QUANTEM_TRY_ASSIGN(pinned, query.copy_down(sums, sum.size_bytes()));
   std::copy_n(static_cast<const u64*>(pinned), sum.size(), sum.begin());
   return std::string_view("cuda_dense_sum_pattern");
@@ -276,7 +282,7 @@ DetectorOps::Path pattern_max_dense_cuda(const Volume& volume, const BitMask& se
   const u32 n = query.frame_pixels(), columns = (n + kThreads - 1) / kThreads;
   QUANTEM_TRY_ASSIGN(placed, query.place(u64{n} * 4, parts));
   QUANTEM_TRY(query.context().check(cudaMemsetAsync(placed.results, 0, u64{n} * 4, query.stream()), "max_pattern"));
-  const Positions positions = share(set, members, members.empty() ? nullptr : placed.parts[0], columns);
+  const Positions positions = share(set.count(), members, members.empty() ? nullptr : placed.parts[0], columns);
   const u64 shares = (positions.n_members + positions.per_cta - 1) / positions.per_cta;
   if (shares > 65535) return too_many(positions.n_members);
   auto* keys = static_cast<u32*>(placed.results);

@@ -63,6 +63,25 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
+// --- kernels by themselves: what the table's functions queue, and what benchmarks time -------------------------------------
+// The segments of 8- or 16-bit frames that have a selected pixel, in the work area, and the room for their sums.
+struct SelectedOnDevice {
+  const std::uint32_t* segments = nullptr;
+  const void* masks = nullptr;  // 16 bytes a segment
+  std::uint32_t n_segments = 0;
+  std::uint64_t* image = nullptr;
+};
+Result<SelectedOnDevice> place_selected(DenseQuery& query, const BitMask& selected);
+Result<Done> launch_selected(DenseQuery& query, const SelectedOnDevice& selected);
+// Whether whole frames have the fused kernel: 8- and 16-bit counts, rows of whole segments.
+bool has_com_kernel(const Volume& volume);
+// total, row and column moments of whole frames: 3 * n_positions.
+Result<Done> launch_com(DenseQuery& query, std::uint64_t* images);
+// Sums over `members` (ascending; on_device their copy), or over all `n_positions` where it is empty; `sums` is set to 0 before.
+Result<Done> launch_sum_positions(DenseQuery& query, std::uint64_t n_positions,
+                                  const std::vector<std::uint64_t>& members, const void* on_device,
+                                  std::uint64_t* sums);
+
 // --- the table's functions -------------------------------------------------------------------------------------------------
 DetectorOps::Path masked_sums_dense_cuda(const Volume&, std::span<const BitMask>,
                                          std::span<const std::span<std::uint64_t>>, const Job&);

@@ -237,42 +237,71 @@ Segments segments_of(const BitMask& selected) {
   return out;
 }
 
+// Calls call(T{}) with the 8- or 16-bit unsigned type of so many bytes.
+template <class Call>
+void with_small_counts(Dtype dtype, const Call& call) {
+  if (item_bytes(dtype) == 1)
+    call(std::uint8_t{});
+  else
+    call(std::uint16_t{});
+}
+
+}  // namespace
+
+Result<SelectedOnDevice> place_selected(DenseQuery& query, const BitMask& selected) {
+  Segments segments;
+  with_small_counts(query.volume().dtype(), [&]<class T>(T) { segments = segments_of<T>(selected); });
+  const std::span<const std::byte> parts[] = {bytes_of(segments.index), bytes_of(segments.masks)};
+  QUANTEM_TRY_ASSIGN(placed, query.place(query.n_positions() * 8, parts));
+  return SelectedOnDevice{static_cast<const u32*>(placed.parts[0]), placed.parts[1],
+                          static_cast<u32>(segments.index.size()), static_cast<u64*>(placed.results)};
+}
+
+Result<Done> launch_selected(DenseQuery& query, const SelectedOnDevice& s) {
+  const u64 n = query.n_positions();
+  with_small_counts(query.volume().dtype(), [&]<class T>(T) {
+    sum_segments<T><<<ctas(n, kWarps * kPositionsPerWarp), kWarps * 32, 0, query.stream()>>>(
+        query.counts<uint4>(), n, static_cast<u32>(query.frame_pixels() * sizeof(T) / 16), s.segments,
+        static_cast<const uint4*>(s.masks), s.n_segments, s.image);
+  });
+  return query.context().check(cudaGetLastError(), "masked_sum");
+}
+
+bool has_com_kernel(const Volume& volume) {
+  return (volume.dtype() == Dtype::u8 || volume.dtype() == Dtype::u16) &&
+         volume.shape().det.cols * item_bytes(volume.dtype()) % 16 == 0;
+}
+
+Result<Done> launch_com(DenseQuery& query, u64* images) {
+  const u64 n = query.n_positions();
+  with_small_counts(query.volume().dtype(), [&]<class T>(T) {
+    com_frames<T><<<ctas(n, kWarps), kWarps * 32, 0, query.stream()>>>(
+        query.counts<uint4>(), n, static_cast<u32>(query.frame_pixels() * sizeof(T) / 16),
+        static_cast<u32>(query.volume().shape().det.cols * sizeof(T) / 16), images);
+  });
+  return query.context().check(cudaGetLastError(), "moment_sums");
+}
+
+namespace {
+
 template <class T>
 Result<const u64*> selected_sums(DenseQuery& query, const BitMask& selected) {
   if constexpr (std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t>) {
     if (query.has_segments()) {
-      const Segments segments = segments_of<T>(selected);
-      const u64 n = query.n_positions();
-      const std::span<const std::byte> parts[] = {bytes_of(segments.index), bytes_of(segments.masks)};
-      QUANTEM_TRY_ASSIGN(placed, query.place(n * 8, parts));
-      sum_segments<T><<<ctas(n, kWarps * kPositionsPerWarp), kWarps * 32, 0, query.stream()>>>(
-          query.counts<uint4>(), n, static_cast<u32>(query.frame_pixels() * sizeof(T) / 16),
-          static_cast<const u32*>(placed.parts[0]), static_cast<const uint4*>(placed.parts[1]),
-          static_cast<u32>(segments.index.size()), static_cast<u64*>(placed.results));
-      QUANTEM_TRY(query.context().check(cudaGetLastError(), "masked_sum"));
-      QUANTEM_TRY_ASSIGN(pinned, query.copy_down(placed.results, n * 8));
+      QUANTEM_TRY_ASSIGN(placed, place_selected(query, selected));
+      QUANTEM_TRY(launch_selected(query, placed));
+      QUANTEM_TRY_ASSIGN(pinned, query.copy_down(placed.image, query.n_positions() * 8));
       return static_cast<const u64*>(pinned);
     }
   }
   return listed_sums<T, 1, u64>(query, pixels_of(selected), {});
 }
 
-template <class T>
-bool has_com_kernel(const DenseQuery& query) {
-  return (std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t>)&&query.volume().shape().det.cols *
-             sizeof(T) % 16 ==
-         0;
-}
-
 // total, row and column moments of whole frames, one after the other in pinned memory.
-template <class T>
 Result<const u64*> com_sums(DenseQuery& query) {
-  const u64 n = query.n_positions(), n_bytes = 3 * n * 8;
+  const u64 n_bytes = 3 * query.n_positions() * 8;
   QUANTEM_TRY_ASSIGN(placed, query.place(n_bytes, {}));
-  com_frames<T><<<ctas(n, kWarps), kWarps * 32, 0, query.stream()>>>(
-      query.counts<uint4>(), n, static_cast<u32>(query.frame_pixels() * sizeof(T) / 16),
-      static_cast<u32>(query.volume().shape().det.cols * sizeof(T) / 16), static_cast<u64*>(placed.results));
-  QUANTEM_TRY(query.context().check(cudaGetLastError(), "moment_sums"));
+  QUANTEM_TRY(launch_com(query, static_cast<u64*>(placed.results)));
   QUANTEM_TRY_ASSIGN(pinned, query.copy_down(placed.results, n_bytes));
   return static_cast<const u64*>(pinned);
 }
@@ -283,13 +312,10 @@ Result<const u64*> total_of(DenseQuery& query) {
   std::vector<u64>& total = query.session().total;
   if (total.empty()) {
     const u64* sums = nullptr;
-    if constexpr (std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t>) {
-      if (has_com_kernel<T>(query)) {
-        QUANTEM_TRY_ASSIGN(moments, com_sums<T>(query));
-        sums = moments;
-      }
-    }
-    if (!sums) {
+    if (has_com_kernel(query.volume())) {
+      QUANTEM_TRY_ASSIGN(moments, com_sums(query));
+      sums = moments;
+    } else {
       QUANTEM_TRY_ASSIGN(selected, selected_sums<T>(query, query.volume().valid_pixels()));
       sums = selected;
     }
@@ -423,16 +449,12 @@ DetectorOps::Path moment_sums_dense_cuda(const Volume& volume, const BitMask& se
   QUANTEM_TRY_ASSIGN(query, DenseQuery::open(volume, job, "moment_sums"));
   const CurrentDevice current(query.context().device());
   const std::span<u64> images[] = {total, row, col};
-  std::string_view path = "cuda_dense_listed_moments";
+  if (selected == volume.valid_pixels() && has_com_kernel(volume)) {
+    QUANTEM_TRY_ASSIGN(sums, com_sums(query));
+    for (std::size_t s = 0; s < 3; ++s) std::copy_n(sums + s * total.size(), total.size(), images[s].begin());
+    return std::string_view("cuda_rawkernel_com");
+  }
   QUANTEM_TRY(with_integers(volume, [&]<class T>(T) -> Result<Done> {
-    if constexpr (std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t>) {
-      if (selected == volume.valid_pixels() && has_com_kernel<T>(query)) {
-        path = "cuda_rawkernel_com";
-        QUANTEM_TRY_ASSIGN(sums, com_sums<T>(query));
-        for (std::size_t s = 0; s < 3; ++s) std::copy_n(sums + s * total.size(), total.size(), images[s].begin());
-        return Done{};
-      }
-    }
     const u32 det_cols = volume.shape().det.cols;
     std::vector<i64> weights[3];
     for (auto& w : weights) w.resize(selected.count());
@@ -445,7 +467,7 @@ DetectorOps::Path moment_sums_dense_cuda(const Volume& volume, const BitMask& se
     const std::span<const i64> sets[] = {weights[0], weights[1], weights[2]};
     return weighted_images<T, u64>(query, sets, images);
   }));
-  return path;
+  return std::string_view("cuda_dense_listed_moments");
 }
 
 DetectorOps::Path sample_states_dense_cuda(const Volume& volume, const BitMask& selected,
