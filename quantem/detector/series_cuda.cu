@@ -52,6 +52,7 @@ Result<std::string_view> series_sums_cuda(std::span<const Volume* const> volumes
   const CurrentDevice current(context->device());
   QUANTEM_TRY_ASSIGN(largest_total, largest_total_of(volumes, job));
   for (std::size_t first = 0; first < volumes.size(); first += kVolumesTogether) {
+    if (job.stop.stop_requested()) return Error{Code::cancelled, "masked_sum_series cancelled"};
     const std::size_t n = std::min<std::size_t>(kVolumesTogether, volumes.size() - first);
     QUANTEM_TRY(sum_some(volumes.subspan(first, n), selected, largest_total, images.subspan(first, n), job));
   }
