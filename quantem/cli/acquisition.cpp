@@ -4,22 +4,17 @@
 
 #include <algorithm>
 
+#include "quantem/cli/comparison.h"
 #include "quantem/cli/deflection.h"
 #include "quantem/cli/parse.h"
 #include "quantem/cli/resolve.h"
 #include "quantem/io/load.h"
+#include "quantem/resident/series.h"
 
 namespace quantem::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// "scan_7" of /data/scan_7_master.h5.
-std::string stem_of(const std::string& file) {
-  std::string stem = fs::path(file).stem().string();
-  if (stem.size() > 7 && stem.ends_with("_master")) stem.resize(stem.size() - 7);
-  return stem;
-}
 
 // A folder for each file: DIR itself for one, DIR/STEM for several.
 Result<std::vector<fs::path>> folders_of(const ResultArguments& arguments) {
@@ -52,11 +47,9 @@ Result<WriteFormats> formats_of(const ResultArguments& arguments) {
   return formats;
 }
 
-Result<Answer> one_acquisition(const std::string& file, const ResultArguments& arguments, const LoadOptions& how,
-                               WriteFormats formats, Device& device, OutputSet& output, Session& session,
-                               const MakeResults& make) {
+Result<Acquisition> load_acquisition(const std::string& file, const ResultArguments& arguments, const LoadOptions& how,
+                                     Device& device, Session& session, Collection& collection) {
   Stopwatch watch;
-  Collection collection(formats);
   session.begin_acquisition();
   QUANTEM_TRY_ASSIGN(container, open_ready(file, arguments.source));
   QUANTEM_TRY(override_calibration(arguments.calibration, container.calibration));
@@ -70,7 +63,24 @@ Result<Answer> one_acquisition(const std::string& file, const ResultArguments& a
                              "show; quantem-gpu info says which files are missing",
                              file, volume.shape().n_positions())};
   const Calibration calibration = volume.calibration();
-  return make({std::move(container), std::move(volume), calibration}, std::move(collection), output);
+  return Acquisition{std::move(container), std::move(volume), calibration};
+}
+
+// How a file is named in an error of its series.
+std::string place_of(const std::vector<std::string>& files, std::size_t i) {
+  return fmt::format("series: {} ({} of {})", files[i], i + 1, files.size());
+}
+
+// Lists a file that cannot be loaded, where that was asked for; else the error.
+Result<Done> skipped_or_failed(const Error& error, OnError on_error, std::size_t i,
+                               const std::vector<std::string>& files, Answer& series, Session& session) {
+  if (on_error == OnError::fail || error.code == Code::cancelled || error.code == Code::internal)
+    return with_context(place_of(files, i), error);
+  const std::string message = with_option_names(error.message);
+  session.warn(fmt::format("skipped {}: {}", files[i], message));
+  series.result["skipped"].push_back({{"file", files[i]}, {"code", code_info(error.code).name}, {"message", message}});
+  series.text += fmt::format("{}\n  skipped: {}\n", files[i], message);
+  return Done{};
 }
 
 // The answers of a series as one.
@@ -101,6 +111,10 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
   }
   QUANTEM_TRY_ASSIGN(how, load_options(arguments.load));
   QUANTEM_TRY(open_options(arguments.source));
+  auto on_error = parse_on_error(arguments.on_error);
+  if (!on_error)
+    return Error{Code::invalid_argument,
+                 fmt::format("--on-error: expected fail or skip, found '{}'", arguments.on_error)};
   Calibration given;  // options are read before any file is
   QUANTEM_TRY(override_calibration(arguments.calibration, given));
   QUANTEM_TRY(dpc_options(arguments.dpc, given));
@@ -110,14 +124,24 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
   QUANTEM_TRY_ASSIGN(device, session.open(arguments.device));
 
   Answer series;
-  series.result["series"] = Json::array();
+  series.result["series"] = series.result["skipped"] = Json::array();
+  std::optional<Error> first_skipped;
   for (std::size_t i = 0; i < folders.size(); ++i) {
-    const std::string& file = arguments.files[i];
-    auto answer = one_acquisition(file, arguments, how, formats, device, outputs[i], session, make);
+    Collection collection(formats);
+    auto loaded = load_acquisition(arguments.files[i], arguments, how, device, session, collection);
+    if (!loaded && folders.size() > 1) {
+      QUANTEM_TRY(skipped_or_failed(loaded.error(), *on_error, i, arguments.files, series, session));
+      if (!first_skipped) first_skipped = with_context(place_of(arguments.files, i), loaded.error());
+      continue;
+    }
+    if (!loaded) return loaded.take_error();
+    auto answer = make(*std::move(loaded), std::move(collection), outputs[i]);
     if (folders.size() == 1) return answer;
-    if (!answer) return with_context(fmt::format("series: {} ({} of {})", file, i + 1, folders.size()), answer.error());
+    if (!answer) return with_context(place_of(arguments.files, i), answer.error());
     append(series, *std::move(answer));
   }
+  if (series.result["series"].empty())
+    return with_context("no acquisition of the series could be loaded", *first_skipped);
   return series;
 }
 

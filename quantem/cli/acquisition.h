@@ -24,8 +24,9 @@ struct Acquisition {
 using MakeResults = std::function<Result<Answer>(Acquisition, Collection, OutputSet&)>;
 
 // Checks every option and every target first, then loads the files one after the other and hands each to `make`. One file
-// writes into DIR; several are a series, each in DIR/STEM. A series stops at the first file that fails, named in the error;
-// folders that are complete stay.
+// writes into DIR; several are a series, each in DIR/STEM, with one acquisition in memory at a time. A series stops at the first file that
+// fails, named in the error; folders that are complete stay. With --on-error skip a file that cannot be loaded is listed in
+// result["skipped"], with the reason, and the others go on; all of them failing is the first one's error.
 Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& session,
                                     const std::vector<std::string>& planned_products,
                                     const std::vector<std::string>& planned_pictures, const MakeResults& make);

@@ -120,6 +120,9 @@ void add_results(CLI::App& verb, ResultArguments& results) {
   verb.add_option("--truth", results.truth, "FILE.npy to correlate iDPC with (a simulation's blurred phase)");
   verb.add_option("--truth-at-least", results.truth_at_least, "exit status 7 when that correlation is lower");
   verb.add_flag("--overwrite", results.overwrite, "replace files that exist");
+  verb.add_option("--on-error", results.on_error,
+                  "of a series: fail at the first FILE that cannot be loaded, or skip it and say so")
+      ->capture_default_str();
 }
 
 void add_products(CLI::App& app, ProductsArguments& products, CommonArguments& common) {
@@ -152,14 +155,23 @@ void add_products(CLI::App& app, ProductsArguments& products, CommonArguments& c
   verb->add_option("--mask", products.mask,
                    "FILE.npy of the detector's shape: one more image, zeros and ones or weights");
   verb->add_flag("--exact", products.exact, "sums as exact integers too (NAME_exact.npy)");
+  verb->option_defaults()->group("Several FILEs: compare.png");
+  verb->add_option("--compare", products.compare, "the detector image that is compared, or none (bf)");
+  verb->add_option("--compare-window", products.compare_window, "one for all panels (common), or each its own")
+      ->capture_default_str();
+  verb->add_option("--tilts-deg", products.tilts_deg, "tilt of each FILE, as a list, for the labels (the files')");
   add_results(*verb, products);
   add_common(*verb, common);
   verb->footer(
-      "Writes NAME.npy, NAME.png and NAME.json for each product, contact_sheet.png and report.json.\n"
+      "Writes NAME.npy, NAME.png and NAME.json for each product, contact_sheet.png and report.json; for several FILEs "
+      "a\n"
+      "folder each, and compare.png with one image of all of them, seven a picture.\n"
       "Examples:\n  quantem-gpu products scan_master.h5 --out results --backend cpu\n"
       "  quantem-gpu products scan_master.h5 -o adf --adf --inner 60 --outer 120 --unit mrad --semiangle-mrad 21.4\n"
       "  quantem-gpu products cube.npy -o out --bf --mean --center 95.5,95.5 --radius 30 --backend cpu\n"
-      "  quantem-gpu products *_master.h5 -o series --write npy,tiff,png --backend cpu");
+      "  quantem-gpu products *_master.h5 -o series --write npy,tiff,png --backend cpu\n"
+      "  quantem-gpu products a.h5 b.h5 c.h5 -o tilts --compare adf --tilts-deg -10,0,10 --on-error skip --backend "
+      "cpu");
 }
 
 void add_dpc(CLI::App& app, DpcVerbArguments& dpc, CommonArguments& common) {

@@ -60,7 +60,7 @@ struct InfoArguments {
 // Verbs that turn acquisitions into a folder of results. Several files are one series.
 struct ResultArguments {
   std::vector<std::string> files;
-  std::string out, mask, truth, truth_at_least, write = "npy,png";
+  std::string out, mask, truth, truth_at_least, write = "npy,png", on_error = "fail";
   SourceArguments source;
   LoadArguments load;
   DeviceArguments device;
@@ -70,7 +70,7 @@ struct ResultArguments {
 };
 
 struct ProductsArguments : ResultArguments {
-  std::string inner, outer;
+  std::string inner, outer, compare, compare_window = "common", tilts_deg;
   std::vector<std::string> selected;  // names of products; empty is all
   ProbeArguments probe;
   bool exact = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "quantem/cli/acquisition.h"
+#include "quantem/cli/comparison.h"
 #include "quantem/cli/deflection.h"
 #include "quantem/cli/detectors.h"
 #include "quantem/cli/frame_maps.h"
@@ -72,6 +73,7 @@ struct Work {
   const ProductsArguments& arguments;
   Session& session;
   const Plan& plan;
+  Comparison& comparison;
   Acquisition acquisition;
   Collection collection;
   Stopwatch watch = {};
@@ -128,6 +130,8 @@ Result<Done> add_image(Work& w, const VirtualDetector& detector, Image<float>& i
   look.subtitle = detector.subtitle;
   look.step = scan_step(w.calibration());
   QUANTEM_TRY(w.collection.add(detector.name, detector.title, image, look));
+  if (w.comparison.wants(detector.name))
+    w.comparison.add(w.acquisition.container, detector.title, image, w.facts, look.step);
   if (detector.name == "bf") w.bf = image;
   if (w.arguments.exact && !detector.weights) return add_exact(w, detector);
   return Done{};
@@ -289,11 +293,16 @@ Result<Answer> products_of(Work w, OutputSet& output) {
 
 Result<Answer> products(const ProductsArguments& arguments, Session& session) {
   const Plan plan = make_plan(arguments);
-  return for_each_acquisition(
-      arguments, session, planned_products(plan), {"dpc_vectors"},
-      [&](Acquisition acquisition, Collection collection, OutputSet& output) {
-        return products_of({arguments, session, plan, std::move(acquisition), std::move(collection)}, output);
-      });
+  QUANTEM_TRY_ASSIGN(comparison, Comparison::plan(arguments, plan.names));
+  QUANTEM_TRY_ASSIGN(answer,
+                     for_each_acquisition(arguments, session, planned_products(plan), {"dpc_vectors"},
+                                          [&](Acquisition acquisition, Collection collection, OutputSet& output) {
+                                            return products_of({arguments, session, plan, comparison,
+                                                                std::move(acquisition), std::move(collection)},
+                                                               output);
+                                          }));
+  QUANTEM_TRY(comparison.write(answer, session));
+  return answer;
 }
 
 }  // namespace quantem::cli

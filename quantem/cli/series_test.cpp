@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "quantem/cli/comparison.h"
 #include "quantem/cli/npy.h"
 #include "quantem/cli/testing.h"
 #include "quantem/core/sha256.h"
@@ -67,6 +68,86 @@ TEST(CliSeries, TheFileThatFailsIsNamedAndWarningsStayWithTheirFile) {
   const Ran twice = on_cpu({"dpc", folder / "fine.npy", folder / "other/fine.npy", "-o", folder / "twice"});
   EXPECT_EQ(twice.status, 2);
   EXPECT_FALSE(fs::exists(folder / "twice"));
+}
+
+TEST(CliSeries, OnePictureComparesAllOfThem) {
+  const TemporaryFolder folder;
+  Words words{"products"};
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i"}) {
+    write_cube(folder / (std::string(name) + ".npy"), counts(static_cast<std::uint16_t>(name[0])));
+    words.push_back(folder / (std::string(name) + ".npy"));
+  }
+  words.insert(words.end(), {"-o", folder / "out", "--total", "--write", "png", "--center", "3,4", "--radius", "2",
+                             "--compare", "total", "--tilts-deg", "-8,-6,-4,-2,0,2,4,6,8"});
+  const Ran r = on_cpu(words);
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto compare = r.json()["result"]["compare"];
+  EXPECT_EQ(compare["product"], "total");
+  EXPECT_EQ(compare["window"], "common");
+  EXPECT_EQ(compare["pictures"], (Json{"compare.png", "compare_2.png"}));
+  ASSERT_EQ(compare["acquisitions"].size(), 9u);
+  EXPECT_EQ(compare["acquisitions"][1]["name"], "b");
+  EXPECT_EQ(compare["acquisitions"][1]["tilt_deg"], -6);
+  EXPECT_EQ(compare["acquisitions"][1]["radius_px"], 2);
+  EXPECT_EQ(compare["acquisitions"][1]["provenance"]["operation"], "masked_sum");
+  for (const char* name : {"compare.png", "compare_2.png", "compare.json"})
+    EXPECT_TRUE(fs::exists(folder / (std::string("out/") + name))) << name;
+  EXPECT_EQ(Json::parse(file_bytes(folder / "out/compare.json"))["acquisitions"].size(), 9u);
+  const auto status = [&](Words more) {
+    Words w{"products", folder / "a.npy", folder / "b.npy", "-o", folder / "x", "--total"};
+    w.insert(w.end(), more.begin(), more.end());
+    return on_cpu(w).status;
+  };
+  EXPECT_EQ(status({"--compare", "bf"}), 2);  // not made
+  EXPECT_EQ(status({"--compare-window", "best"}), 2);
+  EXPECT_EQ(status({"--tilts-deg", "1,2,3"}), 2);
+  EXPECT_EQ(status({"--on-error", "ignore"}), 2);
+  EXPECT_FALSE(fs::exists(folder / "x"));
+  EXPECT_EQ(status({"--compare", "none"}), 0);
+  EXPECT_FALSE(fs::exists(folder / "x/compare.png"));
+  // A picture that is there already is found before any work.
+  fs::create_directory(folder / "y");
+  write_file(folder / "y/compare.png", "mine");
+  const Ran taken = on_cpu({"products", folder / "a.npy", folder / "b.npy", "-o", folder / "y", "--total"});
+  EXPECT_EQ(taken.status, 2) << taken.err;
+  EXPECT_FALSE(fs::exists(folder / "y/a"));
+}
+
+TEST(CliSeries, WhatCannotBeLoadedIsSkippedWhereThatIsAskedFor) {
+  const TemporaryFolder folder;
+  write_cube(folder / "a.npy", counts());
+  write_cube(folder / "c.npy", counts(9));
+  write_file(folder / "b.npy", "\x93NUMPY, but no more");
+  const Words words{"products", folder / "a.npy", folder / "b.npy", folder / "c.npy", folder / "d.npy",
+                    "-o",       folder / "out",   "--total"};
+  EXPECT_EQ(on_cpu(words).status, 4);  // no file that can be opened
+  Words skipping = words;
+  skipping.insert(skipping.end(), {"--on-error", "skip", "--overwrite"});
+  const Ran r = on_cpu(skipping);
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto result = r.json()["result"];
+  ASSERT_EQ(result["series"].size(), 2u);
+  EXPECT_EQ(result["series"][1]["folder"], folder / "out/c");
+  ASSERT_EQ(result["skipped"].size(), 2u);
+  EXPECT_EQ(result["skipped"][0]["file"], folder / "b.npy");
+  EXPECT_TRUE(holds(result["skipped"][1]["message"].get<std::string>(), "d.npy")) << result["skipped"].dump();
+  EXPECT_EQ(r.json()["warnings"].size(), 2u);
+  EXPECT_EQ(result["compare"]["acquisitions"].size(), 2u);
+  const Ran none = on_cpu({"products", folder / "b.npy", folder / "d.npy", "-o", folder / "z", "--on-error", "skip"});
+  EXPECT_EQ(none.status, 4);
+  EXPECT_TRUE(holds(none.err, "no acquisition of the series could be loaded")) << none.err;
+}
+
+TEST(CliSeries, NamesAndTiltsOfPanels) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(short_names({"a_1", "a_2"}), (Names{"a_1", "a_2"}));
+  EXPECT_EQ(short_names({"experiment_20261201_tilt_-10", "experiment_20261201_tilt_-5"}),
+            (Names{"\u2026-10", "\u2026-5"}));
+  EXPECT_EQ(short_names({"one_very_long_name_indeed_a", "other"}), (Names{"one_very_long_name_indeed_a", "other"}));
+  EXPECT_EQ(stem_of("/data/scan_7_master.h5"), "scan_7");
+  EXPECT_EQ(tilt_of(R"({"stage": {"stage_alpha_deg": -12.5}})"), -12.5);
+  EXPECT_EQ(tilt_of(R"({"tilt": 3, "x": {"tilt_deg": "3"}})"), std::nullopt);  // no unit; no number
+  EXPECT_EQ(tilt_of("not json"), std::nullopt);
 }
 
 TEST(CliMissing, L04_WithoutASingleFrameThereIsNothingToShow) {
