@@ -12,6 +12,8 @@
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/detector/sliced_query_cuda.h"
+#include "quantem/dpc/chain_cuda.h"
+#include "quantem/dpc/device_dpc.h"
 
 namespace quantem::bench {
 namespace {
@@ -182,6 +184,44 @@ void calls(Bench& b, const Volume& volume) {
   }
 }
 
+// Centre of mass -> rotation -> phase with mirror boundary, all on the device, against the host's double transforms of the same sums.
+void phase(Bench& b, const Volume& volume) {
+  if (!b.wanted("T12")) return;
+  const Extent scan = volume.shape().scan;
+  const u64 n = scan.count();
+  DpcOptions options;
+  options.boundary = Boundary::mirror;
+  const DpcResult want = must(run_dpc(must(com_field(volume)), volume.calibration(), options));
+  dpc_detail::ChainPlan plan;
+  plan.scan = scan;
+  IntegrateOptions how;
+  how.boundary = Boundary::mirror;
+  plan.integrate = must(dpc_detail::plan_integration(scan, "px", how));
+  {  // holds the query lock
+    const dpc_detail::Chain chain = must(dpc_detail::Chain::open(volume, nullptr, plan, Job{}));
+    DeviceMemory image = must(b.context.allocate(n * 4, "phase"));
+    must(chain.queue(image.as<float>(), nullptr));
+    const dpc_detail::ChainRecord found = must(chain.record());
+    std::vector<float> got(n);
+    must(b.context.copy_down(got.data(), image.data(), n * 4));
+    double worst = 0, largest = 1;
+    bool finite = true;
+    for (u64 i = 0; i < n; ++i) {
+      finite &= std::isfinite(got[i]);
+      worst = std::max(worst, std::abs(static_cast<double>(got[i]) - static_cast<double>(want.phase.values[i])));
+      largest = std::max(largest, std::abs(static_cast<double>(want.phase.values[i])));
+    }
+    const double turned = std::abs(found.degrees - want.rotation.rotation_deg) / dpc_detail::kDegrees;
+    const bool right =
+        finite && worst <= 1e-5 * largest && turned <= 1e-6 && (found.transpose != 0) == want.rotation.transpose;
+    const auto what = fmt::format("phase, mirror; off by {:.1e} of {:.1e}, {:.1e} rad", worst, largest, turned);
+    b.add("T12", what, b.times([&] { must(chain.queue(image.as<float>(), nullptr)); }), 0, right);
+  }
+  b.add("T12call", "run_dpc_on_device, angle in host memory",
+        b.call_times([&] { must(run_dpc_on_device(volume, options)); }), 0, true);
+  b.add("T12maps", "run_dpc, nine maps in host memory", b.call_times([&] { must(run_dpc(volume, options)); }), 0, true);
+}
+
 void run_512(Bench& b) {
   Acquired<std::uint16_t> acquired(b, {512, 512}, 8, 0.6);
   std::vector<double> ms = b.times([&] {
@@ -216,6 +256,7 @@ void run_512(Bench& b) {
     q.sums("many", "8 discs, one launch", {discs.data(), discs.size()}, {&volume, 1});
   }
   calls(b, volume);
+  phase(b, volume);
   run_dense(acquired, ring(0, 30));
   if (b.wanted("T14")) {
     while (volumes.size() < 32) volumes.push_back(acquired.encode());

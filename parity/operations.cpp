@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "parity/guarded.h"
+#include "parity/idpc.h"
 #include "parity/table.h"
 #include "quantem/detector/detector_ops.h"
 #include "quantem/detector/geometry.h"
@@ -433,6 +434,10 @@ Expect signed_only(Column column, Dtype dtype, const Shape4&) {
   const Expect stored = storage(column, dtype);
   return stored != Expect::runs || is_signed_count(dtype) ? stored : Expect::wrong_dtype;
 }
+Expect two_dimensional_scan(Column column, Dtype dtype, const Shape4& shape) {
+  const Expect stored = storage(column, dtype);
+  return stored == Expect::runs && (shape.scan.rows < 2 || shape.scan.cols < 2) ? Expect::invalid : stored;
+}
 
 }  // namespace
 
@@ -445,6 +450,7 @@ const std::vector<Operation>& operations() {
       {"weighted_sum", 0, run_weighted_sum, oracle_weighted_sum, any_dtype},
       {"moment_sums", 0, run_moment_sums, oracle_moment_sums, unsigned_only},
       {"center_of_mass", 0, run_center_of_mass, oracle_center_of_mass, any_dtype},
+      {"idpc", 1e-5, run_idpc, oracle_idpc, two_dimensional_scan},
       {"sum_pattern", 0, run_sum_pattern, oracle_sum_pattern, unsigned_only},
       {"mean_pattern", 0, run_mean_pattern, oracle_mean_pattern, any_dtype},
       {"max_pattern", 0, run_max_pattern, oracle_max_pattern, any_dtype},

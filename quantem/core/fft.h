@@ -12,18 +12,19 @@
 #include <span>
 #include <vector>
 
+#include "quantem/core/host_device.h"
 #include "quantem/core/shape.h"
 
 namespace quantem {
 
 // Frequency of bin i of n in cycles per unit of `step`: i/(n step), and (i - n)/(n step) from bin ceil(n/2) on, so the
 // Nyquist bin of an even n is the negative one.
-constexpr double fft_frequency(std::uint32_t i, std::uint32_t n, double step = 1.0) {
+QUANTEM_HOST_DEVICE constexpr double fft_frequency(std::uint32_t i, std::uint32_t n, double step = 1.0) {
   const auto k = static_cast<double>(i) - (i >= n / 2 + n % 2 ? static_cast<double>(n) : 0.0);
   return k / (static_cast<double>(n) * step);
 }
 // The bin of frequency 1/(2 step) of an even n, which has no partner of the other sign.
-constexpr bool is_nyquist(std::uint32_t i, std::uint32_t n) {
+QUANTEM_HOST_DEVICE constexpr bool is_nyquist(std::uint32_t i, std::uint32_t n) {
   return n % 2 == 0 && i == n / 2;
 }
 

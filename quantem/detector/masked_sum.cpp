@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "quantem/detector/detector_ops.h"
+#include "quantem/detector/moments_on_device.h"
 #include "quantem/detector/product.h"
 
 namespace quantem {
@@ -266,6 +267,18 @@ Result<MomentSums> moment_sums(const Volume& volume, const Mask* mask, const Job
   QUANTEM_TRY_ASSIGN(path, ops->moment_sums(volume, selected, out.total, out.row, out.col, job));
   out.path = path;
   return out;
+}
+
+Result<MomentsOnDevice> MomentsOnDevice::open(const Volume& volume, const Mask* mask, const Job& job) {
+  QUANTEM_TRY(check_moment_mask(volume, mask));
+  if (!volume.sliced_device())
+    return Error{Code::unsupported, "moments on the device: the counts are " +
+                                        std::string(representation_name(volume.representation())) + " on '" +
+                                        volume.device().label() +
+                                        "'; load them encoded with backend='cuda', or take moment_sums()"};
+  const BitMask selected = moment_selection(volume, mask);
+  QUANTEM_TRY(check_moment_range(volume, selected, 0x1p64));
+  return open_selected(volume, selected, job);
 }
 
 Result<SignedMomentSums> moment_sums_signed(const Volume& volume, const Mask* mask, const Job& job) {

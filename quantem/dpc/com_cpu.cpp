@@ -5,10 +5,13 @@
 #include "quantem/detector/detector_ops.h"
 #include "quantem/detector/masked_sum.h"
 #include "quantem/dpc/com.h"
+#include "quantem/dpc/steps.h"
 #include "quantem/runtime/thread_pool.h"
 
 namespace quantem {
 namespace {
+
+using dpc_detail::described_field, dpc_detail::record_selection;
 
 // Signed sums are exact in 64 bits (2^24 pixels * 2^31 * 2^24 rows would not be, but 2^24 pixels are 4096 rows: 2^67 is
 // refused).
@@ -193,12 +196,18 @@ Result<Done> divide_weighted(const Volume& volume, const Weights& weights, ComFi
 
 // No value anywhere yet; provenance of the volume.
 ComField empty_field(const Volume& volume) {
-  const Shape4& shape = volume.shape();
+  ComField field = described_field(volume);
+  field.row.resize(field.scan.count());
+  field.col.resize(field.scan.count());
+  return field;
+}
+
+}  // namespace
+
+ComField dpc_detail::described_field(const Volume& volume) {
   ComField field;
-  field.scan = shape.scan;
-  field.row.resize(shape.n_positions());
-  field.col.resize(shape.n_positions());
-  field.valid = BitMask(shape.n_positions());
+  field.scan = volume.shape().scan;
+  field.valid = BitMask(volume.shape().n_positions());
   Provenance& p = field.provenance = volume.provenance();
   p.operation = "center_of_mass";
   p.backend = backend_name(volume.device().backend());
@@ -206,15 +215,13 @@ ComField empty_field(const Volume& volume) {
   return field;
 }
 
-void record_selection(const Volume& volume, BitMask selected, const Parameters& parameters, Provenance& p) {
+void dpc_detail::record_selection(const Volume& volume, BitMask selected, const Parameters& parameters, Provenance& p) {
   selected &= volume.valid_pixels();
   p.mask = {selected.sha256(), selected.n_set()};
   p.parameters.insert(p.parameters.end(), parameters.begin(), parameters.end());
   if (selected.none()) p.warn("empty_mask");
   if (!volume.valid_positions().all()) p.add_evidence("incomplete");
 }
-
-}  // namespace
 
 Result<ComField> com_field(const Volume& volume, const Mask* mask, const Job& job) {
   QUANTEM_TRY(volume.check_open());

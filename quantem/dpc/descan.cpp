@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "quantem/dpc/steps.h"
+
 namespace quantem {
 namespace {
 
@@ -104,8 +106,7 @@ void subtract_point(ComField& field, Point p) {
     field.row[i] -= p.row;
     field.col[i] -= p.col;
   }
-  field.provenance.parameters.emplace_back("descan_row", std::vector<double>{p.row});
-  field.provenance.parameters.emplace_back("descan_col", std::vector<double>{p.col});
+  dpc_detail::record_descan_point(p, field.provenance);
 }
 
 Result<Done> subtract_map(ComField& field, const Descan& how) {
@@ -138,6 +139,15 @@ Point mean_of(const ComField& field) {
 }
 
 }  // namespace
+
+Error dpc_detail::no_position_to_descan() {
+  return Error{Code::undetermined, "descan: no position of the scan has a centre of mass"};
+}
+
+void dpc_detail::record_descan_point(Point subtracted, Provenance& p) {
+  p.parameters.emplace_back("descan_row", std::vector<double>{subtracted.row});
+  p.parameters.emplace_back("descan_col", std::vector<double>{subtracted.col});
+}
 
 std::string_view descan_name(Descan::Kind kind) {
   switch (kind) {
@@ -173,7 +183,7 @@ Result<ComField> descan(const ComField& field, const Descan& how) {
   ComField out = field;
   out.provenance.parameters.emplace_back("descan", std::string(descan_name(how.kind)));
   if (how.kind == Descan::Kind::none) return out;
-  if (field.valid.none()) return Error{Code::undetermined, "descan: no position of the scan has a centre of mass"};
+  if (field.valid.none()) return dpc_detail::no_position_to_descan();
   switch (how.kind) {
     case Descan::Kind::mean:
       subtract_point(out, mean_of(field));

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "quantem/core/calibration.h"
+#include "quantem/dpc/device_dpc.h"
+#include "quantem/dpc/steps.h"
 
 namespace quantem {
 namespace {
@@ -26,10 +28,14 @@ Error missing(const char* name) {
                                            ", which is not known; pass it or use units=\"relative\""};
 }
 
-Result<Done> check(const ComField& com, const Calibration& c, const DpcOptions& options) {
-  if (com.scan.rows < 2 || com.scan.cols < 2)
+}  // namespace
+
+namespace dpc_detail {
+
+Result<Done> check_dpc(Extent scan, const Calibration& c, const DpcOptions& options) {
+  if (scan.rows < 2 || scan.cols < 2)
     return Error{Code::invalid_argument,
-                 "dpc: the scan is " + to_string(com.scan) +
+                 "dpc: the scan is " + to_string(scan) +
                      "; integration needs two dimensions. Use center_of_mass for its deflection"};
   if (options.transpose && !options.rotation_deg)
     return Error{Code::invalid_argument,
@@ -41,14 +47,7 @@ Result<Done> check(const ComField& com, const Calibration& c, const DpcOptions& 
   return Done{};
 }
 
-Result<Rotation> rotation_of(const ComField& descanned, const Calibration& c, const DpcOptions& options) {
-  if (options.rotation_deg) {
-    Rotation given;
-    given.rotation_deg = *options.rotation_deg;
-    given.transpose = options.transpose.value_or(false);
-    given.curl_fraction = std::numeric_limits<double>::quiet_NaN();
-    return given;
-  }
+RotationOptions search_options(const Calibration& c, const DpcOptions& options) {
   RotationOptions search;
   search.method = options.method;
   search.polarity =
@@ -59,7 +58,35 @@ Result<Rotation> rotation_of(const ComField& descanned, const Calibration& c, co
   search.semiangle_mrad = c.semiangle_mrad.value;
   search.known_C10_A = options.known_C10_A;
   search.fitted_C10_A = options.fitted_C10_A;
-  return find_rotation(descanned, search);
+  return search;
+}
+
+Rotation given_rotation(const DpcOptions& options) {
+  Rotation given;
+  given.rotation_deg = *options.rotation_deg;
+  given.transpose = options.transpose.value_or(false);
+  given.curl_fraction = std::numeric_limits<double>::quiet_NaN();
+  return given;
+}
+
+IntegrateOptions integrate_options(const Calibration& c, const DpcOptions& options) {
+  IntegrateOptions how;
+  how.units = options.units;
+  how.sign = options.sign;
+  how.boundary = options.boundary;
+  how.epsilon = options.epsilon;
+  how.highpass = options.highpass;
+  how.lowpass = options.lowpass;
+  how.order = options.order;
+  how.scan_sampling_A = c.scan_sampling_A.value;
+  return how;
+}
+
+Pair component_factor(const Calibration& c, const DpcOptions& options) {
+  if (options.units != IdpcUnits::rad) return {1, 1};
+  const Pair k = *detector_sampling(c);
+  const double per_mrad = 1e-3 / electron_wavelength_A(*c.voltage_kV.value);
+  return {k.row * per_mrad, k.col * per_mrad};
 }
 
 void record_rotation(const Rotation& r, bool given, Provenance& p) {
@@ -76,6 +103,17 @@ void record_rotation(const Rotation& r, bool given, Provenance& p) {
       p.warn("dpc: the sign of the phase is ambiguous: skewness " + std::to_string(r.skewness) + " is below 0.3");
   }
 }
+
+void record_phase(const Calibration& c, const DpcOptions& options, Provenance& p) {
+  p.operation = "dpc";
+  p.output_dtype = "float32";
+  if (options.units == IdpcUnits::rad && c.scan_sampling_A.note.find("uncalibrated") != std::string::npos)
+    p.warn("dpc: the phase in rad rests on a scan step that its source calls uncalibrated");
+}
+
+}  // namespace dpc_detail
+
+namespace {
 
 void fill_maps(const ComField& aligned, Pair step, const std::string& step_unit, DpcResult& result) {
   const double none = std::numeric_limits<double>::quiet_NaN();
@@ -98,11 +136,18 @@ void fill_maps(const ComField& aligned, Pair step, const std::string& step_unit,
 }  // namespace
 
 Result<DpcResult> run_dpc(const ComField& com, const Calibration& calibration, const DpcOptions& options) {
+  using namespace dpc_detail;
   const auto start = std::chrono::steady_clock::now();
   QUANTEM_TRY(check_field(com, "dpc"));
-  QUANTEM_TRY(check(com, calibration, options));
+  QUANTEM_TRY(check_dpc(com.scan, calibration, options));
   QUANTEM_TRY_ASSIGN(descanned, descan(com, options.descan));
-  QUANTEM_TRY_ASSIGN(rotation, rotation_of(descanned, calibration, options));
+  Rotation rotation;
+  if (options.rotation_deg) {
+    rotation = given_rotation(options);
+  } else {
+    QUANTEM_TRY_ASSIGN(found, find_rotation(descanned, search_options(calibration, options)));
+    rotation = found;
+  }
   DpcResult result;
   result.rotation = rotation;
   result.rotation_given = options.rotation_deg.has_value();
@@ -111,13 +156,9 @@ Result<DpcResult> run_dpc(const ComField& com, const Calibration& calibration, c
   result.com_row = std::move(maps.row);
   result.com_col = std::move(maps.col);
 
-  const bool rad = options.units == IdpcUnits::rad;
   ComField in_units = descanned;
-  if (rad) {
-    const Pair k = *detector_sampling(calibration);
-    const double per_mrad = 1e-3 / electron_wavelength_A(*calibration.voltage_kV.value);
-    in_units = scale_components(descanned, {k.row * per_mrad, k.col * per_mrad}, "1/A");
-  }
+  if (options.units == IdpcUnits::rad)
+    in_units = scale_components(descanned, component_factor(calibration, options), "1/A");
   QUANTEM_TRY_ASSIGN(aligned, align(in_units, rotation.rotation_deg, rotation.transpose));
   maps = to_maps(aligned);
   result.com_row_aligned = std::move(maps.row);
@@ -125,21 +166,9 @@ Result<DpcResult> run_dpc(const ComField& com, const Calibration& calibration, c
   const bool known_step = calibration.scan_sampling_A.value.has_value();
   fill_maps(aligned, calibration.scan_sampling_A.value.value_or(Pair{1, 1}), known_step ? "A" : "step", result);
 
-  IntegrateOptions how;
-  how.units = options.units;
-  how.sign = options.sign;
-  how.boundary = options.boundary;
-  how.epsilon = options.epsilon;
-  how.highpass = options.highpass;
-  how.lowpass = options.lowpass;
-  how.order = options.order;
-  how.scan_sampling_A = calibration.scan_sampling_A.value;
-  QUANTEM_TRY_ASSIGN(phase, integrate(aligned, how));
-  phase.provenance.operation = "dpc";
-  if (rad && calibration.scan_sampling_A.note.find("uncalibrated") != std::string::npos)
-    phase.provenance.warn("dpc: the phase in rad rests on a scan step that its source calls uncalibrated");
+  QUANTEM_TRY_ASSIGN(phase, integrate(aligned, integrate_options(calibration, options)));
+  record_phase(calibration, options, phase.provenance);
   result.phase = scan_image(aligned, std::vector<float>(phase.values.begin(), phase.values.end()), phase.unit);
-  phase.provenance.output_dtype = "float32";
   result.phase.provenance = result.provenance = phase.provenance;
   result.valid = descanned.valid;
   result.descan = options.descan.kind;
@@ -149,8 +178,16 @@ Result<DpcResult> run_dpc(const ComField& com, const Calibration& calibration, c
 }
 
 Result<DpcResult> run_dpc(const Volume& volume, const DpcOptions& options, const Job& job) {
+  using namespace dpc_detail;
   const auto start = std::chrono::steady_clock::now();
+  QUANTEM_TRY(volume.check_open());
+  std::string on_host;
+  if (volume.sliced_device()) {
+    on_host = why_on_host(options);
+    if (on_host.empty()) return run_dpc_cuda(volume, options, job);
+  }
   QUANTEM_TRY_ASSIGN(com, com_field(volume, options.mask, job));
+  if (!on_host.empty()) com.provenance.warn("dpc: on the host, from exact sums of the device: " + on_host);
   QUANTEM_TRY_ASSIGN(result, run_dpc(com, volume.calibration(), options));
   result.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

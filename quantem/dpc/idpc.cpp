@@ -6,16 +6,12 @@
 
 #include "quantem/core/calibration.h"
 #include "quantem/dpc/spectrum.h"
+#include "quantem/dpc/steps.h"
 
 namespace quantem {
 namespace {
 
-struct Plan {
-  Boundary boundary;
-  double sign;
-  Pair factor{1, 1};  // of the components
-  Solve solve;
-};
+using Plan = dpc_detail::IntegratePlan;
 
 Error missing(const char* name) {
   return Error{Code::invalid_argument, std::string("integrate: units=\"rad\" needs ") + name +
@@ -26,12 +22,12 @@ bool positive(Pair p) {
   return p.row > 0 && p.col > 0 && std::isfinite(p.row) && std::isfinite(p.col);
 }
 
-Result<Done> plan_radians(const ComField& field, const IntegrateOptions& options, Plan& plan) {
+Result<Done> plan_radians(const std::string& unit, const IntegrateOptions& options, Plan& plan) {
   if (!options.scan_sampling_A) return missing("scan_sampling_A");
   if (!positive(*options.scan_sampling_A))
     return Error{Code::invalid_argument, "integrate: scan_sampling_A must be positive"};
-  plan.solve.step = *options.scan_sampling_A;
-  if (field.unit == "1/A") return Done{};
+  plan.step = *options.scan_sampling_A;
+  if (unit == "1/A") return Done{};
   if (!options.voltage_kV) return missing("voltage_kV");
   if (!options.det_sampling_mrad) return missing("det_sampling_mrad");
   const Pair k = *options.det_sampling_mrad;
@@ -62,38 +58,6 @@ Result<Done> check_filters(const IntegrateOptions& options) {
   return Done{};
 }
 
-Result<Plan> make_plan(const ComField& field, const IntegrateOptions& options) {
-  QUANTEM_TRY(check_field(field, "integrate"));
-  if (field.scan.rows < 2 || field.scan.cols < 2)
-    return Error{Code::invalid_argument, "integrate: the scan is " + to_string(field.scan) +
-                                             "; integration needs at least 2 rows and 2 columns"};
-  QUANTEM_TRY(check_filters(options));
-  Plan plan{options.boundary.value_or(default_boundary(options.units)), options.sign.value_or(1.0), {1, 1}, {}};
-  plan.solve.epsilon = options.epsilon;
-  switch (options.units) {
-    case IdpcUnits::relative:
-      plan.solve.kappa = 0.25;
-      break;
-    case IdpcUnits::gradient:
-      plan.solve.kappa = 0.5 / std::numbers::pi;
-      break;
-    case IdpcUnits::rad:
-      QUANTEM_TRY(plan_radians(field, options, plan));
-      break;
-  }
-  if (options.units != IdpcUnits::rad && field.unit != "px" && options.units == IdpcUnits::relative)
-    return Error{Code::invalid_argument,
-                 "integrate: units=\"relative\" takes a field in detector pixels, it is in " + field.unit};
-  if (options.highpass || options.lowpass)
-    plan.solve.transfer = [low = options.lowpass, high = options.highpass, power = 2.0 * options.order](double q) {
-      double t = 1;
-      if (high) t *= 1 - 1 / (1 + std::pow(q / *high, power));
-      if (low) t *= 1 / (1 + std::pow(q / *low, power));
-      return t;
-    };
-  return plan;
-}
-
 // One component on the cell that the boundary asks for. `row_sign`, `col_sign`: what it turns into across either fold.
 std::vector<double> on_cell(const std::vector<double>& values, Extent scan, Extent cell, Boundary boundary,
                             double row_sign, double col_sign, double factor) {
@@ -110,7 +74,37 @@ std::vector<double> on_cell(const std::vector<double>& values, Extent scan, Exte
   return out;
 }
 
-void record(const ComField& field, const IntegrateOptions& options, const Plan& plan, Provenance& p) {
+}  // namespace
+
+Result<Plan> dpc_detail::plan_integration(Extent scan, const std::string& unit, const IntegrateOptions& options) {
+  if (scan.rows < 2 || scan.cols < 2)
+    return Error{Code::invalid_argument,
+                 "integrate: the scan is " + to_string(scan) + "; integration needs at least 2 rows and 2 columns"};
+  QUANTEM_TRY(check_filters(options));
+  Plan plan;
+  plan.boundary = options.boundary.value_or(default_boundary(options.units));
+  plan.sign = options.sign.value_or(1.0);
+  plan.epsilon = options.epsilon;
+  plan.filters = {options.highpass.value_or(0), options.lowpass.value_or(0), 2.0 * options.order};
+  switch (options.units) {
+    case IdpcUnits::relative:
+      plan.kappa = 0.25;
+      break;
+    case IdpcUnits::gradient:
+      plan.kappa = 0.5 / std::numbers::pi;
+      break;
+    case IdpcUnits::rad:
+      QUANTEM_TRY(plan_radians(unit, options, plan));
+      break;
+  }
+  if (options.units != IdpcUnits::rad && unit != "px" && options.units == IdpcUnits::relative)
+    return Error{Code::invalid_argument,
+                 "integrate: units=\"relative\" takes a field in detector pixels, it is in " + unit};
+  return plan;
+}
+
+void dpc_detail::record_integration(Extent scan, const IntegrateOptions& options, const Plan& plan,
+                                    std::uint64_t n_without_value, Provenance& p) {
   p.operation = "integrate";
   p.path = "cpu_idpc_fft_f64";
   p.accumulator_dtype = "float64";
@@ -127,28 +121,29 @@ void record(const ComField& field, const IntegrateOptions& options, const Plan& 
     p.parameters.emplace_back("order", std::int64_t{options.order});
     p.add_evidence("filtered");
   }
-  p.parameters.emplace_back("filled", static_cast<std::int64_t>(field.n_without_value()));
-  if (const std::uint64_t n = field.n_without_value()) {
+  p.parameters.emplace_back("filled", static_cast<std::int64_t>(n_without_value));
+  if (n_without_value) {
     p.add_evidence("incomplete");
-    p.warn("integrate: " + std::to_string(n) + " of " + std::to_string(field.scan.count()) +
+    p.warn("integrate: " + std::to_string(n_without_value) + " of " + std::to_string(scan.count()) +
            " positions have no centre of mass and entered as no deflection");
   }
 }
-
-}  // namespace
 
 Boundary default_boundary(IdpcUnits u) {
   return u == IdpcUnits::rad ? Boundary::mirror : Boundary::periodic;
 }
 
 Result<Image<double>> integrate(const ComField& aligned, const IntegrateOptions& options) {
-  QUANTEM_TRY_ASSIGN(plan, make_plan(aligned, options));
+  QUANTEM_TRY(check_field(aligned, "integrate"));
+  QUANTEM_TRY_ASSIGN(plan, dpc_detail::plan_integration(aligned.scan, aligned.unit, options));
   const Extent scan = aligned.scan;
   Extent cell = scan;
   if (plan.boundary != Boundary::periodic) cell = {2 * scan.rows, 2 * scan.cols};
   const FieldSpectrum g = field_spectrum(cell, on_cell(aligned.row, scan, cell, plan.boundary, -1, 1, plan.factor.row),
                                          on_cell(aligned.col, scan, cell, plan.boundary, 1, -1, plan.factor.col));
-  const std::vector<double> solved = solve_phase(g, plan.solve);
+  Solve how{plan.step, plan.kappa, plan.epsilon, {}};
+  if (plan.filters.any()) how.transfer = [filters = plan.filters](double q) { return filters.at(q); };
+  const std::vector<double> solved = solve_phase(g, how);
   std::vector<double> phase(scan.count());
   double mean = 0;
   for (std::uint64_t r = 0; r < scan.rows; ++r)
@@ -158,7 +153,7 @@ Result<Image<double>> integrate(const ComField& aligned, const IntegrateOptions&
   for (double& x : phase) x -= mean;
   Image<double> image =
       scan_image(aligned, std::move(phase), options.units == IdpcUnits::relative ? "relative" : "rad");
-  record(aligned, options, plan, image.provenance);
+  dpc_detail::record_integration(scan, options, plan, aligned.n_without_value(), image.provenance);
   return image;
 }
 

@@ -10,21 +10,15 @@
 #include "quantem/core/fft.h"
 #include "quantem/dpc/descan.h"
 #include "quantem/dpc/spectrum.h"
+#include "quantem/dpc/steps.h"
 
 namespace quantem {
 namespace {
 
-constexpr double kDegrees = 180 / std::numbers::pi;
-constexpr double kAmbiguousSkewness = 0.3;
+using dpc_detail::kAmbiguousSkewness;
 
-// A = <curl^2>, D = <div^2>, X = <curl div> of the field with or without its components exchanged.
-struct Moments {
-  double a = 0, d = 0, x = 0;
-  [[nodiscard]] double lowest_curl() const { return 0.5 * (a + d) - 0.5 * std::hypot(a - d, 2 * x); }
-  [[nodiscard]] double angle_deg() const {
-    const double t = 0.5 * std::atan2(-2 * x, d - a) * kDegrees;
-    return t <= -90 ? 90 : t;  // (-90, 90]
-  }
+// What the grids compare besides: mean curl^2 at one angle.
+struct Moments : dpc_detail::RotationMoments {
   [[nodiscard]] double curl_at(CosSin t) const { return t.cos * t.cos * a + t.sin * t.sin * d + 2 * t.sin * t.cos * x; }
 };
 
@@ -43,16 +37,14 @@ ComField exchanged(const ComField& field) {
 
 Result<Work> prepare_work(const ComField& field, const RotationOptions& options) {
   QUANTEM_TRY(check_field(field, "find_rotation"));
-  if (field.valid.none())
-    return Error{Code::undetermined, "find_rotation: no position has a centre of mass; pass rotation_deg="};
+  if (field.valid.none()) return dpc_detail::no_position_to_rotate();
   QUANTEM_TRY_ASSIGN(centred, descan(field, Descan{}));
   Work work{std::move(centred), options.scan_sampling_A.value_or(Pair{1, 1}), std::nullopt};
   if (options.det_sampling_mrad && field.unit == "px") {
     const Pair k = *options.det_sampling_mrad;
     work.field = scale_components(work.field, k, "mrad");
   }
-  if (options.scan_sampling_A && options.voltage_kV && options.semiangle_mrad)
-    work.q_alpha = *options.semiangle_mrad * 1e-3 / electron_wavelength_A(*options.voltage_kV);
+  work.q_alpha = dpc_detail::disc_radius(options);
   return work;
 }
 
@@ -68,7 +60,8 @@ Moments curl_moments(const ComField& field, Pair step) {
     ++n;
   }
   const double scale = n ? 1.0 / static_cast<double>(n) : 0.0;
-  return {m.a * scale, m.d * scale, m.x * scale};
+  m.a *= scale, m.d *= scale, m.x *= scale;
+  return m;
 }
 
 // Power along and across q, a common factor |q| taken out, so that high frequencies do not weigh more than they carry.
@@ -77,9 +70,7 @@ std::pair<Moments, Moments> fourier_moments(const Work& work) {
   const FieldSpectrum g = field_spectrum(e, work.field.row, work.field.col);
   Moments plain, swapped;
   const auto add = [](Moments& m, std::complex<double> along, std::complex<double> across, double w) {
-    m.d += w * std::norm(along);
-    m.a += w * std::norm(across);
-    m.x += w * (along.real() * across.real() + along.imag() * across.imag());
+    dpc_detail::add_power(m, along.real(), along.imag(), across.real(), across.imag(), w);
   };
   for (std::uint32_t r = 0; r < e.rows; ++r) {
     const double qr = fft_frequency(r, e.rows, work.step.row);
@@ -99,13 +90,11 @@ std::pair<Moments, Moments> fourier_moments(const Work& work) {
 }
 
 Rotation smaller_of(const Moments& plain, const Moments& swapped) {
-  const double j0 = plain.lowest_curl(), j1 = swapped.lowest_curl();
-  const bool transpose = j1 < j0;
-  const Moments& m = transpose ? swapped : plain;
+  const dpc_detail::FoundAngle found = dpc_detail::smaller_of(plain, swapped);
   Rotation r;
-  r.rotation_deg = m.angle_deg();
-  r.transpose = transpose;
-  r.curl_fraction = std::max(0.0, transpose ? j1 : j0) / (m.a + m.d);
+  r.rotation_deg = found.degrees;
+  r.transpose = found.transpose;
+  r.curl_fraction = found.curl_fraction;
   return r;
 }
 
@@ -148,29 +137,6 @@ Rotation absolute_grid_search(const Work& work, const Moments& plain, const Mome
   return best;
 }
 
-Result<RotationMethod> choose_method(const Work& work, const RotationOptions& options) {
-  const Extent e = work.field.scan;
-  RotationMethod method = options.method;
-  if (method == RotationMethod::automatic)
-    method = work.q_alpha && e.rows >= 8 && e.cols >= 8 ? RotationMethod::fourier : RotationMethod::curl;
-  const std::uint32_t least = method == RotationMethod::fourier ? 8 : 3;
-  if (e.rows < least || e.cols < least)
-    return Error{Code::undetermined, "find_rotation: " + std::string(method_name(method)) +
-                                         " needs a scan of at least " + to_string(Extent{least, least}) + ", it is " +
-                                         to_string(e) + "; pass rotation_deg="};
-  if (method == RotationMethod::fourier && !work.q_alpha) {
-    const char* missing = !options.voltage_kV       ? "voltage_kV"
-                          : !options.semiangle_mrad ? "semiangle_mrad"
-                                                    : "scan_sampling_A";
-    return Error{Code::invalid_argument, "find_rotation: method fourier needs " + std::string(missing) +
-                                             ", which is not known; pass it or use method=\"curl\""};
-  }
-  if (method == RotationMethod::grid && options.steps < 2)
-    return Error{Code::invalid_argument,
-                 "find_rotation: steps is " + std::to_string(options.steps) + ", the grid needs at least 2"};
-  return method;
-}
-
 double skewness_of(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double mean = 0, second = 0, third = 0;
@@ -185,10 +151,6 @@ double skewness_of(const std::vector<double>& values) {
   return second > 0 ? third / n / std::pow(second, 1.5) : 0.0;
 }
 
-double opposite(double degrees) {
-  return degrees <= 0 ? degrees + 180 : degrees - 180;
-}
-
 Result<Done> decide_polarity(const Work& work, const RotationOptions& options, Rotation& rotation) {
   rotation.polarity = options.polarity;
   if (options.polarity == Polarity::skewness) {
@@ -197,17 +159,12 @@ Result<Done> decide_polarity(const Work& work, const RotationOptions& options, R
     how.step = work.step;
     if (work.q_alpha) how.transfer = [q2 = 2 * *work.q_alpha](double q) { return disc_transfer(q / q2); };
     const double skewness = skewness_of(solve_phase(field_spectrum(aligned.scan, aligned.row, aligned.col), how));
-    if (skewness < 0) rotation.rotation_deg = opposite(rotation.rotation_deg);
+    if (skewness < 0) rotation.rotation_deg = dpc_detail::opposite(rotation.rotation_deg);
     rotation.skewness = std::abs(skewness);
     rotation.ambiguous = rotation.skewness < kAmbiguousSkewness;
   } else if (options.polarity == Polarity::defocus) {
-    if (!options.known_C10_A || !options.fitted_C10_A || *options.known_C10_A == 0 || *options.fitted_C10_A == 0)
-      return Error{
-          Code::invalid_argument,
-          "find_rotation: polarity=\"defocus\" compares the known sign of C10 with the one fitted at this angle; "
-          "give both, not 0, or use polarity=\"skewness\""};
-    if ((*options.known_C10_A > 0) != (*options.fitted_C10_A > 0))
-      rotation.rotation_deg = opposite(rotation.rotation_deg);
+    QUANTEM_TRY_ASSIGN(turned, dpc_detail::turned_by_defocus(options));
+    if (turned) rotation.rotation_deg = dpc_detail::opposite(rotation.rotation_deg);
   }
   return Done{};
 }
@@ -215,23 +172,80 @@ Result<Done> decide_polarity(const Work& work, const RotationOptions& options, R
 }  // namespace
 
 CosSin cos_sin_deg(double degrees) {
-  const double turned = std::remainder(degrees, 360.0);  // exact
-  if (turned == 0) return {1, 0};
-  if (turned == 90) return {0, 1};
-  if (turned == -90) return {0, -1};
-  if (turned == 180 || turned == -180) return {-1, 0};
-  return {std::cos(turned / kDegrees), std::sin(turned / kDegrees)};
+  return dpc_detail::cos_sin_of(degrees);
 }
 
 double disc_transfer(double x) {
-  x = std::abs(x);
-  if (x >= 1) return 0;
-  return 2 / std::numbers::pi * (std::acos(x) - x * std::sqrt(1 - x * x));
+  return dpc_detail::disc_transfer_of(x);
 }
+
+namespace dpc_detail {
+
+std::optional<double> disc_radius(const RotationOptions& options) {
+  if (!options.scan_sampling_A || !options.voltage_kV || !options.semiangle_mrad) return std::nullopt;
+  return *options.semiangle_mrad * 1e-3 / electron_wavelength_A(*options.voltage_kV);
+}
+
+Result<RotationMethod> choose_method(Extent e, const RotationOptions& options) {
+  const bool knows_disc = disc_radius(options).has_value();
+  RotationMethod method = options.method;
+  if (method == RotationMethod::automatic)
+    method = knows_disc && e.rows >= 8 && e.cols >= 8 ? RotationMethod::fourier : RotationMethod::curl;
+  const std::uint32_t least = method == RotationMethod::fourier ? 8 : 3;
+  if (e.rows < least || e.cols < least)
+    return Error{Code::undetermined, "find_rotation: " + std::string(method_name(method)) +
+                                         " needs a scan of at least " + to_string(Extent{least, least}) + ", it is " +
+                                         to_string(e) + "; pass rotation_deg="};
+  if (method == RotationMethod::fourier && !knows_disc) {
+    const char* missing = !options.voltage_kV       ? "voltage_kV"
+                          : !options.semiangle_mrad ? "semiangle_mrad"
+                                                    : "scan_sampling_A";
+    return Error{Code::invalid_argument, "find_rotation: method fourier needs " + std::string(missing) +
+                                             ", which is not known; pass it or use method=\"curl\""};
+  }
+  if (method == RotationMethod::grid && options.steps < 2)
+    return Error{Code::invalid_argument,
+                 "find_rotation: steps is " + std::to_string(options.steps) + ", the grid needs at least 2"};
+  return method;
+}
+
+Error no_position_to_rotate() {
+  return Error{Code::undetermined, "find_rotation: no position has a centre of mass; pass rotation_deg="};
+}
+
+Error neither_curl_nor_divergence(Extent scan) {
+  return Error{Code::undetermined, "find_rotation: the deflection has neither curl nor divergence in the scan " +
+                                       to_string(scan) + ", every angle fits it; pass rotation_deg="};
+}
+
+double opposite(double degrees) {
+  return degrees <= 0 ? degrees + 180 : degrees - 180;
+}
+
+Result<bool> turned_by_defocus(const RotationOptions& options) {
+  if (!options.known_C10_A || !options.fitted_C10_A || *options.known_C10_A == 0 || *options.fitted_C10_A == 0)
+    return Error{
+        Code::invalid_argument,
+        "find_rotation: polarity=\"defocus\" compares the known sign of C10 with the one fitted at this angle; "
+        "give both, not 0, or use polarity=\"skewness\""};
+  return (*options.known_C10_A > 0) != (*options.fitted_C10_A > 0);
+}
+
+Result<Done> check_angle(double rotation_deg) {
+  if (std::isfinite(rotation_deg)) return Done{};
+  return Error{Code::invalid_argument, "align: rotation_deg is " + std::to_string(rotation_deg) + ", not a number"};
+}
+
+void record_alignment(double rotation_deg, bool transpose, Provenance& p) {
+  p.parameters.emplace_back("rotation_deg", rotation_deg);
+  p.parameters.emplace_back("transpose", transpose);
+}
+
+}  // namespace dpc_detail
 
 Result<Rotation> find_rotation(const ComField& field, const RotationOptions& options) {
   QUANTEM_TRY_ASSIGN(work, prepare_work(field, options));
-  QUANTEM_TRY_ASSIGN(method, choose_method(work, options));
+  QUANTEM_TRY_ASSIGN(method, dpc_detail::choose_method(field.scan, options));
   Moments plain, swapped;
   if (method == RotationMethod::fourier) {
     std::tie(plain, swapped) = fourier_moments(work);
@@ -239,9 +253,7 @@ Result<Rotation> find_rotation(const ComField& field, const RotationOptions& opt
     plain = curl_moments(work.field, work.step);
     swapped = curl_moments(exchanged(work.field), work.step);
   }
-  if (!(plain.a + plain.d > 0))
-    return Error{Code::undetermined, "find_rotation: the deflection has neither curl nor divergence in the scan " +
-                                         to_string(field.scan) + ", every angle fits it; pass rotation_deg="};
+  if (!(plain.a + plain.d > 0)) return dpc_detail::neither_curl_nor_divergence(field.scan);
   Rotation rotation;
   if (method == RotationMethod::grid)
     rotation = grid_search(plain, swapped, options.steps);
@@ -261,8 +273,7 @@ Result<Rotation> find_rotation(const ComMaps& maps, const RotationOptions& optio
 
 Result<ComField> align(const ComField& field, double rotation_deg, bool transpose) {
   QUANTEM_TRY(check_field(field, "align"));
-  if (!std::isfinite(rotation_deg))
-    return Error{Code::invalid_argument, "align: rotation_deg is " + std::to_string(rotation_deg) + ", not a number"};
+  QUANTEM_TRY(dpc_detail::check_angle(rotation_deg));
   ComField out = transpose ? exchanged(field) : field;
   const CosSin t = cos_sin_deg(rotation_deg);
   for (std::uint64_t i = 0; i < out.row.size(); ++i) {
@@ -270,8 +281,7 @@ Result<ComField> align(const ComField& field, double rotation_deg, bool transpos
     out.row[i] = t.cos * r - t.sin * c;
     out.col[i] = t.sin * r + t.cos * c;
   }
-  out.provenance.parameters.emplace_back("rotation_deg", rotation_deg);
-  out.provenance.parameters.emplace_back("transpose", transpose);
+  dpc_detail::record_alignment(rotation_deg, transpose, out.provenance);
   return out;
 }
 

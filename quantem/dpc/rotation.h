@@ -6,7 +6,8 @@
 // The angle minimises the curl of the aligned field. Rotating by t turns (curl, div) like a vector, so with A =
 // <curl^2>, D = <div^2>, X = <curl div> the minimum over all angles is closed form:
 //   t = atan2(-2X, D - A) / 2 in (-90, 90] degrees,   J = (A + D)/2 - hypot(A - D, 2X)/2
-// taken for both handednesses; the smaller J wins, plain on a tie. curl_fraction = J / (A + D): 0 curl-free, 1/2 no
+// taken for both handednesses; the smaller J wins, plain on a tie
+// (less than 1e-12 (A + D) apart). curl_fraction = J / (A + D): 0 curl-free, 1/2 no
 // information. t and t + 180 degrees fit alike: without `polarity` the result is `undetermined` in sign. Bounds: 1e-6
 // rad for the same field on every backend, the exchange decision equal. Same input: the same bits. Errors: undetermined
 // when a scan side is below 3 (8 for `fourier`) or the field has neither curl nor divergence:
@@ -16,6 +17,7 @@
 #include <string_view>
 
 #include "quantem/dpc/field.h"
+#include "quantem/dpc/terms.h"
 
 namespace quantem {
 
@@ -66,11 +68,7 @@ Result<Rotation> find_rotation(const ComMaps& maps, const RotationOptions& optio
 Result<ComField> align(const ComField& field, double rotation_deg, bool transpose);
 Result<ComMaps> align(const ComMaps& maps, double rotation_deg, bool transpose);
 
-// cos and sin of an angle in degrees, exact at multiples of 90.
-struct CosSin {
-  double cos, sin;
-};
-CosSin cos_sin_deg(double degrees);
+CosSin cos_sin_deg(double degrees);  // exact at multiples of 90
 
 // Transfer of a hard disc, x = |q| / (2 q_alpha): (2/pi)(acos x - x sqrt(1 - x^2)), 0 from x = 1 on.
 double disc_transfer(double x);

@@ -27,7 +27,7 @@ double largest_difference(const std::vector<Complex>& a, const std::vector<Compl
   return largest;
 }
 
-class DeviceFftTest : public testing::Test {
+class CudaSmallFft : public testing::Test {
  protected:
   void SetUp() override {
     const auto device = open_device(Backend::cuda);
@@ -53,7 +53,7 @@ class DeviceFftTest : public testing::Test {
 
 constexpr Extent kExtents[] = {{1, 1}, {2, 2}, {7, 1}, {1, 31}, {8, 6}, {37, 41}, {45, 63}, {64, 2}, {101, 16}};
 
-TEST_F(DeviceFftTest, ComplexTransformsEqualTheHostsForAnySize) {
+TEST_F(CudaSmallFft, ComplexTransformsEqualTheHostsForAnySize) {
   for (const Extent e : kExtents) {
     std::vector<Complex> values = noise(e.count(), e.rows);
     const auto lock = context->query_lock();
@@ -71,7 +71,7 @@ TEST_F(DeviceFftTest, ComplexTransformsEqualTheHostsForAnySize) {
   }
 }
 
-TEST_F(DeviceFftTest, RealTransformsKeepHalfOfTheSpectrum) {
+TEST_F(CudaSmallFft, RealTransformsKeepHalfOfTheSpectrum) {
   for (const Extent e : kExtents) {
     std::vector<Complex> spectrum = noise(e.count(), e.cols);
     std::vector<double> values;
@@ -95,7 +95,7 @@ TEST_F(DeviceFftTest, RealTransformsKeepHalfOfTheSpectrum) {
   }
 }
 
-TEST_F(DeviceFftTest, MorePlansThanAreKept) {
+TEST_F(CudaSmallFft, MorePlansThanAreKept) {
   const auto lock = context->query_lock();
   for (std::uint32_t n = 2; n < 40; ++n) {
     const auto plan = DeviceFft::of(*context, DeviceFft::Kind::complex, {n, 3});
@@ -113,7 +113,7 @@ TEST(DeviceFft, WithoutTheLibraryTheErrorSaysHowToGetIt) {
   EXPECT_NE(found.error().message.find("cuFFT"), std::string::npos) << found.error().message;
 }
 
-TEST_F(DeviceFftTest, EmptySidesAreRefused) {
+TEST_F(CudaSmallFft, EmptySidesAreRefused) {
   const auto lock = context->query_lock();
   const auto plan = DeviceFft::of(*context, DeviceFft::Kind::complex, {0, 4});
   ASSERT_FALSE(plan);
