@@ -122,7 +122,8 @@ Result<Outcome> run_idpc(const Volume& volume, const Truth&) {
   for (const Boundary boundary : kBoundaries) {
     options.boundary = boundary;
     QUANTEM_TRY_ASSIGN(result, run_dpc(volume, options));
-    outcome.path = result.phase.provenance.path;
+    // Dense counts of a CUDA device are summed there and integrated on the host.
+    outcome.path = (volume.dense_device() ? result.com_row : result.phase).provenance.path;
     outcome.outputs.emplace_back(over_largest({result.phase.values.begin(), result.phase.values.end()}));
   }
   return outcome;

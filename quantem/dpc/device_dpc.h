@@ -4,8 +4,8 @@
 // before descan is the host's bit for bit; same input, same device: the same bits.
 //   phase  f32  (scan_rows, scan_cols)  as DpcResult::phase
 // What it does not do is `unsupported`, by name: descan plane, parabola and map, the rotation methods grid and grid_abs, and everything
-// where cuFFT is missing. run_dpc() takes the same way for volumes that are encoded on a CUDA device; what this does not do it integrates on
-// the host, from the device's exact sums, and its provenance warns "dpc: on the host". Errors: those of run_dpc.
+// where cuFFT is missing. run_dpc() takes the same way for volumes that are encoded on a CUDA device; what this does not do, and dense counts
+// there, it integrates on the host, from the device's sums, and its provenance warns "dpc: on the host". Errors: those of run_dpc.
 
 #include "quantem/dpc/dpc.h"
 #include "quantem/resident/device_image.h"

@@ -182,12 +182,12 @@ Result<DpcResult> run_dpc(const Volume& volume, const DpcOptions& options, const
   const auto start = std::chrono::steady_clock::now();
   QUANTEM_TRY(volume.check_open());
   std::string on_host;
-  if (volume.sliced_device()) {
-    on_host = why_on_host(options);
+  if (volume.device().backend() == Backend::cuda) {
+    on_host = volume.sliced_device() ? why_on_host(options) : "the counts are dense";
     if (on_host.empty()) return run_dpc_cuda(volume, options, job);
   }
   QUANTEM_TRY_ASSIGN(com, com_field(volume, options.mask, job));
-  if (!on_host.empty()) com.provenance.warn("dpc: on the host, from exact sums of the device: " + on_host);
+  if (!on_host.empty()) com.provenance.warn("dpc: on the host, from sums of the device: " + on_host);
   QUANTEM_TRY_ASSIGN(result, run_dpc(com, volume.calibration(), options));
   result.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
