@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "quantem/io/hdf5_header.h"
+#include "quantem/runtime/thread_pool.h"
 
 namespace quantem::hdf5 {
 namespace {
@@ -64,51 +67,102 @@ std::optional<LayoutMessage> parse_layout(std::span<const unsigned char> message
 
 namespace {
 
-// Version-1 B-tree over the chunks of one dataset.
+// Version-1 B-tree over the chunks of one dataset. The children of the root are read by all threads: where chunks of one frame are many,
+// this is most of the time that opening takes. What each found is put together in the order of the tree.
 class BtreeV1 {
  public:
-  BtreeV1(const RawFile& file, const ChunkedArray& array, std::vector<ByteRange>& chunks, bool* lost)
-      : file_(file),
-        array_(array),
-        chunks_(chunks),
-        lost_(lost),
-        rank_(array.shape.size()),
-        bytes_left_(file.bytes()) {}
+  BtreeV1(const RawFile& file, const ChunkedArray& array, bool may_be_cut)
+      : file_(file), array_(array), may_be_cut_(may_be_cut), rank_(array.shape.size()), bytes_left_(file.bytes()) {}
 
-  Result<Done> walk(std::uint64_t address, int parent_level) {
-    unsigned char head[24];
-    if (!file_.read(address, head)) return outside(parent_level, "a B-tree node lies outside the file");
-    Cursor c(head);
-    if (!c.matches("TREE") || c.take(1) != 1) return damaged("no B-tree node where one should be");
-    const int level = static_cast<int>(c.take(1));
-    const std::uint64_t entries = c.take(2);
-    if (level > kMaxDepth || (parent_level >= 0 && level != parent_level - 1))
-      return damaged("B-tree levels do not descend");
-    const std::size_t entry = 8 + 8 * (rank_ + 1) + 8;
-    // Nodes do not overlap: a tree that is larger than its file leads back to itself.
-    if (24 + entries * entry > bytes_left_) return damaged("more B-tree nodes than the file can hold");
-    bytes_left_ -= 24 + entries * entry;
-    std::vector<unsigned char> bytes(entries * entry);
-    if (!file_.read(address + 24, bytes)) return outside(parent_level, "a B-tree node ends outside the file");
-    for (std::uint64_t i = 0; i < entries; ++i) {
-      Cursor e(std::span<const unsigned char>(bytes).subspan(i * entry, entry));
-      if (level == 0) {
-        QUANTEM_TRY(take_chunk(e));
-      } else {
-        e.skip(entry - 8);
-        QUANTEM_TRY(walk(e.take(8), level));
-      }
+  // Fills `chunks`; true where a piece of the tree lies beyond the end of a file that may be cut.
+  Result<bool> read(std::uint64_t root, std::vector<ByteRange>& chunks) {
+    Found at_root;
+    QUANTEM_TRY_ASSIGN(node, read_node(root, -1, at_root));
+    if (node.level == 0) {
+      QUANTEM_TRY(take_node(node, at_root));
+      place(at_root, chunks);
+      return at_root.lost;
     }
-    return Done{};
+    std::vector<Found> found(node.n_entries);
+    std::vector<std::optional<Error>> errors(node.n_entries);
+    parallel_for(node.n_entries, [&](std::uint64_t i) {
+      if (auto done = walk(child(node, i), node.level, found[i]); !done) errors[i] = done.take_error();
+    });
+    bool lost = false;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (errors[i]) return *errors[i];
+      place(found[i], chunks);
+      lost |= found[i].lost;
+    }
+    return lost;
   }
 
  private:
-  Result<Done> outside(int parent_level, const char* what) {  // the root must be there
-    if (!lost_ || parent_level < 0) return damaged(what);
-    *lost_ = true;
+  struct Node {
+    int level = -1;  // -1: beyond the end of a cut file
+    std::uint64_t n_entries = 0;
+    std::vector<unsigned char> bytes;  // head and entries
+  };
+  struct Found {
+    std::vector<std::pair<std::uint64_t, ByteRange>> chunks;  // place in the grid
+    bool lost = false;
+  };
+  static constexpr std::size_t kHeadBytes = 24, kFirstRead = 4096;  // most nodes are read at once
+
+  [[nodiscard]] std::size_t entry_bytes() const { return 8 + 8 * (rank_ + 1) + 8; }
+  [[nodiscard]] std::span<const unsigned char> entry(const Node& node, std::uint64_t i) const {
+    return std::span(node.bytes).subspan(kHeadBytes + i * entry_bytes(), entry_bytes());
+  }
+  [[nodiscard]] std::uint64_t child(const Node& node, std::uint64_t i) const {
+    Cursor c(entry(node, i).last(8));
+    return c.take(8);
+  }
+  static void place(const Found& found, std::vector<ByteRange>& chunks) {
+    for (const auto& [flat, range] : found.chunks) chunks[flat] = range;
+  }
+
+  Result<Node> read_node(std::uint64_t address, int parent_level, Found& found) {
+    Node node;
+    node.bytes.resize(file_.inside(address, kFirstRead) ? kFirstRead : kHeadBytes);
+    if (!file_.read(address, node.bytes)) return outside(parent_level, found, "a B-tree node lies outside the file");
+    Cursor c(std::span(node.bytes).first(kHeadBytes));
+    if (!c.matches("TREE") || c.take(1) != 1) return damaged("no B-tree node where one should be");
+    const int level = static_cast<int>(c.take(1));
+    node.n_entries = c.take(2);
+    if (level > kMaxDepth || (parent_level >= 0 && level != parent_level - 1))
+      return damaged("B-tree levels do not descend");
+    // Nodes do not overlap: a tree that is larger than its file leads back to itself.
+    const std::uint64_t n_bytes = kHeadBytes + node.n_entries * entry_bytes();
+    if (bytes_left_.fetch_sub(static_cast<std::int64_t>(n_bytes)) < static_cast<std::int64_t>(n_bytes))
+      return damaged("more B-tree nodes than the file can hold");
+    if (const std::size_t have = node.bytes.size(); have < n_bytes) {
+      node.bytes.resize(n_bytes);
+      if (!file_.read(address + have, std::span(node.bytes).subspan(have)))
+        return outside(parent_level, found, "a B-tree node ends outside the file");
+    }
+    node.level = level;
+    return node;
+  }
+
+  Result<Done> walk(std::uint64_t address, int parent_level, Found& found) {
+    QUANTEM_TRY_ASSIGN(node, read_node(address, parent_level, found));
+    if (node.level <= 0) return take_node(node, found);
+    for (std::uint64_t i = 0; i < node.n_entries; ++i) QUANTEM_TRY(walk(child(node, i), node.level, found));
     return Done{};
   }
-  Result<Done> take_chunk(Cursor& e) {
+
+  Result<Done> take_node(const Node& node, Found& found) {
+    if (node.level < 0) return Done{};
+    for (std::uint64_t i = 0; i < node.n_entries; ++i) QUANTEM_TRY(take_chunk(Cursor(entry(node, i)), found));
+    return Done{};
+  }
+
+  Result<Node> outside(int parent_level, Found& found, const char* what) {  // the root must be there
+    if (!may_be_cut_ || parent_level < 0) return damaged(what);
+    found.lost = true;
+    return Node{};
+  }
+  Result<Done> take_chunk(Cursor e, Found& found) {
     ByteRange range;
     range.bytes = e.take(4);
     range.filter_mask = static_cast<std::uint32_t>(e.take(4));
@@ -125,16 +179,15 @@ class BtreeV1 {
     if (!inside || address == kNoAddress) return Done{};
     range.offset = address + file_.base();
     if (range.offset < address) return damaged("a chunk address passes 2^64");
-    chunks_[flat] = range;
+    found.chunks.emplace_back(flat, range);
     return Done{};
   }
 
   const RawFile& file_;
   const ChunkedArray& array_;
-  std::vector<ByteRange>& chunks_;
-  bool* lost_;
+  bool may_be_cut_;
   std::size_t rank_;
-  std::uint64_t bytes_left_;
+  std::atomic<std::int64_t> bytes_left_;
 };
 
 }  // namespace
@@ -177,7 +230,9 @@ Result<Done> read_chunk_index(const RawFile& file, const LayoutMessage& layout, 
   chunks.assign(array.n_chunks, ByteRange{});
   if (layout.address == kNoAddress) return Done{};  // nothing was ever written
   if (layout.index != IndexKind::btree_v1) return read_chunk_index_v4(file, layout, array, chunks, lost);
-  return BtreeV1(file, array, chunks, lost).walk(layout.address, -1);
+  QUANTEM_TRY_ASSIGN(cut, BtreeV1(file, array, lost != nullptr).read(layout.address, chunks));
+  if (cut) *lost = true;
+  return Done{};
 }
 
 }  // namespace quantem::hdf5

@@ -2,7 +2,9 @@
 // Where the chunks of a dataset lie, read from the bytes of the file by this program, in one pass. libhdf5 before 1.12.3 has no
 // such pass (H5Dget_chunk_info is linear per call). Every address, size and depth is checked against the file.
 
+#include <bit>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -46,7 +48,10 @@ class Cursor {
       return 0;
     }
     std::uint64_t v = 0;
-    for (std::size_t i = 0; i < n && i < 8; ++i) v |= std::uint64_t{bytes_[at_ + i]} << (8 * i);
+    if (std::endian::native == std::endian::little && n <= 8)
+      std::memcpy(&v, bytes_.data() + at_, n);
+    else
+      for (std::size_t i = 0; i < n && i < 8; ++i) v |= std::uint64_t{bytes_[at_ + i]} << (8 * i);
     at_ += n;
     return v;
   }

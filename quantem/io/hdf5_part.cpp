@@ -66,7 +66,7 @@ Result<Done> check_shape(const std::vector<std::uint64_t>& shape, const std::str
   return Done{};
 }
 
-Result<Part> simple_part(Container& container, const Object& dataset, const DatasetIndex& index,
+Result<Part> simple_part(Container& container, const Object& dataset, DatasetIndex index,
                          std::optional<std::uint64_t> channel) {
   Part part;
   QUANTEM_TRY_ASSIGN(file, add_file(container, dataset.file->path));
@@ -79,7 +79,7 @@ Result<Part> simple_part(Container& container, const Object& dataset, const Data
   part.chunk = index.chunk;
   part.filters = index.filters;
   part.partial_edge_chunks_unfiltered = index.partial_edge_chunks_unfiltered;
-  part.chunks = index.chunks;
+  part.chunks = std::move(index.chunks);  // 24 bytes a frame
   if (channel && (part.shape.size() != 4 || *channel >= part.shape[1]))
     return Error(Code::invalid_argument, dataset.where() + ": shape " + shape_text(index.shape) + " has no channel " +
                                              std::to_string(*channel));
@@ -109,7 +109,7 @@ Result<std::vector<Part>> make_parts_at(Container& container, const Object& data
                                         "copy it with h5repack");
   QUANTEM_TRY(check_shape(index.shape, dataset.where()));
   if (index.layout == Layout::virtual_) return virtual_parts(container, dataset, index, request, depth, entries);
-  QUANTEM_TRY_ASSIGN(part, simple_part(container, dataset, index, request.channel));
+  QUANTEM_TRY_ASSIGN(part, simple_part(container, dataset, std::move(index), request.channel));
   part.first_frame = request.first_frame;
   std::vector<Part> parts;
   parts.push_back(std::move(part));

@@ -87,12 +87,20 @@ std::uint64_t positions_before(const Container& c, std::uint64_t frame) {
 // Goes over what is stored, not over positions: a damaged file announces 2^40 of them for nothing.
 std::uint64_t positions_present(const Container& c) {
   std::uint64_t present = 0;
-  for (const Part& part : c.parts)
+  for (const Part& part : c.parts) {
+    const bool whole =
+        part.absent_reason.empty() && !part.chunk.empty() &&
+        std::all_of(part.chunks.begin(), part.chunks.end(), [](const ByteRange& r) { return r.present(); });
+    if (whole) {
+      present += positions_before(c, part.first_frame + part.n_frames) - positions_before(c, part.first_frame);
+      continue;
+    }
     for (std::uint64_t f = 0, next = 0; f < part.n_frames; f = next) {
       next = end_of_run(part, f);
       if (is_stored(part, f))
         present += positions_before(c, part.first_frame + next) - positions_before(c, part.first_frame + f);
     }
+  }
   return present;
 }
 
