@@ -5,7 +5,14 @@
 namespace quantem {
 
 std::uint64_t BitMask::first_unset() const {
-  for (std::size_t w = 0; w < words_.size(); ++w)
+  std::size_t w = 0;
+  // Most masks have few bits cleared or none: eight words a step until there is one.
+  for (; w + 8 <= words_.size(); w += 8) {
+    std::uint64_t together = ~std::uint64_t{0};
+    for (std::size_t k = 0; k < 8; ++k) together &= words_[w + k];
+    if (~together != 0) break;
+  }
+  for (; w < words_.size(); ++w)
     if (~words_[w] != 0) {
       const std::uint64_t i = w * 64 + static_cast<std::uint64_t>(std::countr_one(words_[w]));
       return i < n_ ? i : n_;
@@ -26,15 +33,14 @@ BitMask BitMask::operator~() const {
 }
 
 std::string BitMask::sha256() const {
-  std::vector<std::uint8_t> bytes((n_ + 7) / 8);
-  for (std::uint64_t b = 0; b < bytes.size(); ++b) {
-    // Reversed within the byte: neighbours, pairs, halves.
-    std::uint64_t x = words_[b / 8] >> (b % 8 * 8) & 0xff;
-    x = (x >> 1 & 0x55) | (x & 0x55) << 1;
-    x = (x >> 2 & 0x33) | (x & 0x33) << 2;
-    bytes[b] = static_cast<std::uint8_t>(x >> 4 | x << 4);
+  static_assert(std::endian::native == std::endian::little, "byte b of the words holds indices 8 b ... 8 b + 7");
+  std::vector<std::uint64_t> words = words_;
+  for (std::uint64_t& x : words) {  // reversed within each byte: neighbours, pairs, halves
+    x = (x >> 1 & 0x5555555555555555u) | (x & 0x5555555555555555u) << 1;
+    x = (x >> 2 & 0x3333333333333333u) | (x & 0x3333333333333333u) << 2;
+    x = (x >> 4 & 0x0f0f0f0f0f0f0f0fu) | (x & 0x0f0f0f0f0f0f0f0fu) << 4;
   }
-  return sha256_hex(bytes.data(), bytes.size());
+  return sha256_hex(words.data(), (n_ + 7) / 8);
 }
 
 }  // namespace quantem

@@ -83,6 +83,22 @@ TEST(BitMask, TailBitsStayClear) {
   EXPECT_EQ(one.sha256(), sha256_hex(&byte, 1));
 }
 
+TEST(BitMask, LongMasksByTheirDefinition) {
+  for (const std::uint64_t n : {1, 63, 64, 511, 512, 513, 1000, 36864}) {
+    BitMask m(n, true);
+    EXPECT_EQ(m.first_unset(), n);
+    for (const std::uint64_t unset : {n - 1, n / 2, std::uint64_t{0}}) {
+      m.set(unset, false);
+      EXPECT_EQ(m.first_unset(), unset) << n;
+    }
+    for (std::uint64_t i = 0; i < n; i += 3) m.set(i, i % 7 == 0);
+    std::vector<unsigned char> bytes((n + 7) / 8);
+    for (std::uint64_t i = 0; i < n; ++i)
+      if (m[i]) bytes[i / 8] = static_cast<unsigned char>(bytes[i / 8] | 0x80 >> i % 8);
+    EXPECT_EQ(m.sha256(), sha256_hex(bytes.data(), bytes.size())) << n;
+  }
+}
+
 TEST(Sha256, KnownAnswer) {
   EXPECT_EQ(sha256_hex("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -46,9 +47,10 @@ struct DetectorOps {
   Path (*frame)(const Volume&, std::uint64_t position, std::span<std::byte> out);
   // total, max, argmax, n_nonzero, n_saturated (values >= saturation) of every position; vectors are sized. Unsigned counts.
   Path (*frame_statistics)(const Volume&, std::uint64_t saturation, FrameStatistics& out, const Job&);
-  // masked_sums, each sum rounded once to f32; the function sizes the images. Null: the caller rounds the integers.
+  // masked_sums, each sum rounded once to f32; the function sizes the images. `meanwhile` is called once, from any thread, before the
+  // function returns, at best while a device works. Null: the caller rounds the integers.
   Path (*masked_sums_rounded)(const Volume&, std::span<const BitMask> masks, std::span<std::vector<float>> images,
-                              const Job&) = nullptr;
+                              const std::function<void()>& meanwhile, const Job&) = nullptr;
   // Bit 0 of states[n]: a selected sample is not finite; bit 1: one is negative. i16, i32, f32. Null: read them from dense host memory.
   Path (*sample_states)(const Volume&, const BitMask& selected, std::span<std::uint8_t> states, const Job&) = nullptr;
 };

@@ -2,8 +2,10 @@
 // come down through pinned memory.
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
+#include <thread>
 
 #include "quantem/detector/sliced_query_cuda.h"
 #include "quantem/resident/device_image.h"
@@ -71,6 +73,46 @@ void copy_out(const std::uint32_t* from, std::span<std::uint64_t> to) {
 }
 void copy_out(const float* from, std::span<float> to) {
   copy_parts(from, to);
+}
+
+namespace {
+
+// A piece of work that one thread does while the others wait for it. They do not sleep: waking takes as long as what they are here for.
+class OneDoes {
+ public:
+  template <class F>
+  void once(F&& work) {
+    if (!claimed_.exchange(true)) {
+      work();
+      done_.store(true, std::memory_order_release);
+    } else {
+      while (!done_.load(std::memory_order_acquire)) std::this_thread::yield();
+    }
+  }
+
+ private:
+  std::atomic<bool> claimed_ = false, done_ = false;
+};
+
+}  // namespace
+
+Result<Done> copy_out_when_done(CudaContext& context, const float* from, std::uint64_t stride,
+                                std::span<std::vector<float>> to, const std::function<void()>& meanwhile,
+                                const char* what) {
+  constexpr std::uint64_t kPart = 32768;
+  constexpr int kThreads = 8;  // more do not copy faster than the memory, and take longer to start
+  const std::uint64_t n = to[0].size(), n_parts = (n + kPart - 1) / kPart;
+  std::atomic<bool> is_described = false;
+  OneDoes wait;
+  Result<Done> arrived = Done{};
+  const auto part = [&](std::uint64_t i) {
+    if (!is_described.exchange(true)) meanwhile();
+    wait.once([&] { arrived = context.synchronize(what); });
+    const std::uint64_t image = i / n_parts, first = i % n_parts * kPart;
+    std::memcpy(to[image].data() + first, from + image * stride + first, std::min(kPart, n - first) * sizeof(float));
+  };
+  parallel_for(to.size() * n_parts, part, std::min(kThreads, default_thread_count()));
+  return arrived;
 }
 
 // Costs in planes: what is read decides, and a stream costs a directory access.

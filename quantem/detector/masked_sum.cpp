@@ -11,8 +11,10 @@ namespace quantem {
 namespace {
 
 using detector_detail::check_selection;
+using detector_detail::described;
 using detector_detail::finished;
 using detector_detail::largest_count;
+using detector_detail::mark_missing;
 using detector_detail::rounded;
 
 BitMask selected_pixels(const Volume& volume, const Mask& mask) {
@@ -113,10 +115,16 @@ Result<std::vector<Image<float>>> masked_sums(const Volume& volume, std::span<co
     std::vector<BitMask> selected;
     for (const Mask& m : masks) selected.push_back(selected_pixels(volume, m));
     std::vector<std::vector<float>> values(masks.size());
-    QUANTEM_TRY_ASSIGN(path, ops->masked_sums_rounded(volume, selected, values, job));
-    for (std::size_t m = 0; m < masks.size(); ++m)
-      images.push_back(
-          finished(volume, std::move(values[m]), "masked_sum", path, Dtype::u64, masks[m].parameters, selected[m]));
+    const auto describe = [&] {  // takes as long as copying an image: done while the device sums
+      for (std::size_t m = 0; m < masks.size(); ++m)
+        images.push_back(described<float>(volume, "masked_sum", {}, Dtype::u64, masks[m].parameters, selected[m]));
+    };
+    QUANTEM_TRY_ASSIGN(path, ops->masked_sums_rounded(volume, selected, values, describe, job));
+    for (std::size_t m = 0; m < masks.size(); ++m) {
+      images[m].values = std::move(values[m]);
+      images[m].provenance.path = path;
+      mark_missing(volume, images[m]);
+    }
     return images;
   }
   QUANTEM_TRY_ASSIGN(sums, integer_sums(volume, masks, job));

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "quantem/detector/masked_sum_on_device.h"
+#include "quantem/detector/product.h"
 #include "quantem/detector/sliced_query_cuda.h"
 #include "quantem/runtime/current_device.cuh"
 
@@ -132,7 +133,8 @@ DetectorOps::Path move_sum_cuda(const Volume& volume, const BitMask& from, const
 }
 
 DetectorOps::Path masked_sums_rounded_cuda(const Volume& volume, std::span<const BitMask> masks,
-                                           std::span<std::vector<float>> images, const Job& job) {
+                                           std::span<std::vector<float>> images, const std::function<void()>& meanwhile,
+                                           const Job& job) {
   QUANTEM_TRY_ASSIGN(query, SlicedQuery::open(volume, job, "masked_sum"));
   const CurrentDevice current(query.context().device());
   QUANTEM_TRY_ASSIGN(largest_total, query.largest_total());
@@ -154,8 +156,9 @@ DetectorOps::Path masked_sums_rounded_cuda(const Volume& volume, std::span<const
         static_cast<float*>(pinned);  // the kernel writes across the link as blocks finish: no copy after it
     QUANTEM_TRY(launch_sums(query.context(), launch));
     for (std::size_t m = 0; m < n_images; ++m) images[first + m].resize(n);  // while the kernel runs
-    QUANTEM_TRY(query.context().synchronize("masked_sum"));
-    for (std::size_t m = 0; m < n_images; ++m) copy_out(static_cast<const float*>(pinned) + m * n, images[first + m]);
+    QUANTEM_TRY(copy_out_when_done(
+        query.context(), static_cast<const float*>(pinned), n, images.subspan(first, n_images),
+        first == 0 ? meanwhile : [] {}, "masked_sum"));
   }
   return std::string_view("cuda_sliced_masked_sum");
 }
@@ -177,7 +180,7 @@ Result<std::shared_ptr<DeviceMemory>> masked_sum_on_device_cuda(const Volume& vo
   launch.stride = n;
   launch.rounded = image->as<float>();
   QUANTEM_TRY(launch_sums(context, launch));
-  if (!volume.valid_positions().all()) {
+  if (!has_every_position(volume)) {
     QUANTEM_TRY_ASSIGN(valid, query.session().valid_positions(context, volume.valid_positions()));
     QUANTEM_TRY(mark_missing_on_device(context, image->as<float>(), valid, n));
   }

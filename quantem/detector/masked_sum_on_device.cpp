@@ -16,7 +16,7 @@ Result<DeviceImage> masked_sum_on_device(const Volume& volume, const Mask& mask,
   QUANTEM_TRY_ASSIGN(values, detector_detail::masked_sum_on_device_cuda(volume, selected, job));
   Image<float> about = detector_detail::described<float>(volume, "masked_sum", "cuda_sliced_masked_sum", Dtype::u64,
                                                          mask.parameters, selected);
-  if (!volume.valid_positions().all()) about.valid = volume.valid_positions();
+  if (!detector_detail::has_every_position(volume)) about.valid = volume.valid_positions();
   return DeviceImage(std::move(about), volume.device(), std::move(values));
 }
 

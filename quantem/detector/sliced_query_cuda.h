@@ -98,6 +98,11 @@ std::uint32_t bits_of_sums(std::uint64_t largest_total, std::uint64_t weight, bo
 void copy_out(const std::uint64_t* from, std::span<std::uint64_t> to);
 void copy_out(const std::uint32_t* from, std::span<std::uint64_t> to);
 void copy_out(const float* from, std::span<float> to);
+// The same for images that a kernel is still writing to pinned memory, image i at `from` + i * stride: threads are woken and do
+// `meanwhile` before the query stream is done, and copy as soon as it is.
+Result<Done> copy_out_when_done(CudaContext& context, const float* from, std::uint64_t stride,
+                                std::span<std::vector<float>> to, const std::function<void()>& meanwhile,
+                                const char* what);
 
 // --- sums over scan positions ----------------------------------------------------------------------------------------------
 inline constexpr std::uint32_t kRegionBlocks = 8;  // blocks of a CTA where positions are masked
@@ -119,7 +124,7 @@ DetectorOps::Path masked_sums_cuda(const Volume&, std::span<const BitMask>, std:
                                    const Job&);
 DetectorOps::Path move_sum_cuda(const Volume&, const BitMask&, const BitMask&, std::span<std::uint64_t>, const Job&);
 DetectorOps::Path masked_sums_rounded_cuda(const Volume&, std::span<const BitMask>, std::span<std::vector<float>>,
-                                           const Job&);
+                                           const std::function<void()>&, const Job&);
 DetectorOps::Path weighted_sums_cuda(const Volume&, std::span<const std::span<const std::int64_t>>,
                                      std::span<const std::span<std::uint64_t>>, const Job&);
 DetectorOps::Path moment_sums_cuda(const Volume&, const BitMask&, std::span<std::uint64_t>, std::span<std::uint64_t>,
