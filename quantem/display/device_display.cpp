@@ -63,4 +63,12 @@ Result<Rgba> colorize(const DeviceImage& image, const Window& window, std::strin
   return to_host(picture);
 }
 
+Result<DeviceImage> fft_magnitude(const DeviceImage& image, const FftOptions& options) {
+  QUANTEM_TRY(check_extent(image, "fft_magnitude"));
+  QUANTEM_TRY_ASSIGN(values, display_detail::fft_magnitude_cuda(image, options));
+  Image<float> about;
+  about.extent = image.extent(), about.unit = options.log ? "log(1+|F|)" : "|F|", about.provenance = image.provenance();
+  return DeviceImage(std::move(about), image.device(), std::move(values));
+}
+
 }  // namespace quantem

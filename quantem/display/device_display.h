@@ -1,19 +1,24 @@
 #pragma once
-// window.h, histogram.h and colormap.h for images that stay on a CUDA device (resident/device_image.h): the same functions, and the same
-// numbers and bytes as for the image on the host. Only limits, counts and, where asked for, finished pictures cross the link.
+// window.h, histogram.h, colormap.h and fft_magnitude.h for images that stay on a CUDA device (resident/device_image.h): the same functions,
+// and, but for the last, the same numbers and bytes as for the image on the host. Only limits, counts and, where asked for, finished
+// pictures cross the link.
 //
 //   window      three passes over the image: the digits of order-preserving keys are counted, 11, 11 and 10 bits. Integers only, so the
 //               limits are the exact order statistics whatever ran first. 64 bytes come to the host, which makes the edges.
 //   histogram   one pass; 259 counts come to the host
 //   colorize    one pass, 4 bytes read and 4 written a pixel; nothing waits
+//   fft_magnitude  in double by cuFFT, within 1e-5 of the largest magnitude beside the zero frequency (docs/contract.md); where all of those
+//               are rounding (a flat image), within 1e-12 n max |x|. The result stays. Waits, for it must know whether any value is
+//               valid. Its work area of 16 bytes a pixel is kept for other queries.
 //
-// Errors: as their namesakes; unsupported for 2^32 pixels or more; device, out_of_memory.
+// Errors: as their namesakes; unsupported for 2^32 pixels or more, and for fft_magnitude where cuFFT is not found; device, out_of_memory.
 
 #include <cstdint>
 #include <memory>
 #include <string_view>
 
 #include "quantem/display/colormap.h"
+#include "quantem/display/fft_magnitude.h"
 #include "quantem/display/histogram.h"
 #include "quantem/display/window.h"
 #include "quantem/resident/device_image.h"
@@ -46,5 +51,7 @@ Result<Rgba> to_host(const DeviceRgba& picture);  // waits
 // Both.
 Result<Rgba> colorize(const DeviceImage& image, const Window& window, std::string_view colormap = "gray",
                       Color bad = {0, 0, 0, 0});
+
+Result<DeviceImage> fft_magnitude(const DeviceImage& image, const FftOptions& options = {});
 
 }  // namespace quantem

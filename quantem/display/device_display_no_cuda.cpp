@@ -1,4 +1,4 @@
-// Compiled instead of order_statistics_cuda.cu and colors_cuda.cu where there is no CUDA compiler.
+// Compiled instead of order_statistics_cuda.cu, colors_cuda.cu and fft_magnitude_cuda.cu where there is no CUDA compiler.
 
 #include "quantem/display/device_kernels.h"
 
@@ -18,6 +18,9 @@ Result<Histogram> histogram_cuda(const DeviceImage&, const Window&) {
   return no_cuda();
 }
 Result<std::shared_ptr<DeviceMemory>> colorize_cuda(const DeviceImage&, const Window&, const ColorTable&, Color) {
+  return no_cuda();
+}
+Result<std::shared_ptr<DeviceMemory>> fft_magnitude_cuda(const DeviceImage&, const FftOptions&) {
   return no_cuda();
 }
 

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <random>
 
+#include "quantem/runtime/device_fft.h"
+
 namespace quantem {
 namespace {
 
@@ -157,6 +159,45 @@ TEST_F(DeviceDisplay, RefusesWhatTheCpuRefuses) {
   EXPECT_EQ(symmetric_window(there, -1).error().code, Code::invalid_argument);
   EXPECT_EQ(window(there, {}, Transform::power, 5).error().code, Code::invalid_argument);
   EXPECT_EQ(colorize(there, *window(there), "jet").error().code, Code::invalid_argument);
+}
+
+TEST_F(DeviceDisplay, C67_FftMagnitudesAreThoseOfTheCpu) {
+  if (const auto found = find_cufft(); !found) GTEST_SKIP() << found.error().message;
+  for (const Extent extent : {Extent{1, 1}, Extent{1, 7}, Extent{11, 1}, Extent{2, 2}, Extent{8, 6}, Extent{7, 13},
+                              Extent{12, 9}, Extent{17, 16}, Extent{37, 41}})
+    for (const bool with_invalid : {false, true})
+      for (const FftOptions options : {FftOptions{}, FftOptions{false, Taper::none}, FftOptions{false, Taper::hann}}) {
+        SCOPED_TRACE(to_string(extent));
+        Image<float> image = image_of(Kind::counts, extent, with_invalid);
+        image.unit = "counts", image.provenance.operation = "a test";
+        if (extent.count() > 20) image.values[3] = kNaN, image.values[5] = -kInf;
+        const auto want = fft_magnitude(image, options);
+        const auto stays = fft_magnitude(*to_device(*device_, image), options);
+        ASSERT_EQ(want.ok(), stays.ok());
+        if (!want) {  // a 1x1 image that is invalid
+          EXPECT_EQ(stays.error().code, want.error().code);
+          continue;
+        }
+        const auto got = to_host(*stays);
+        ASSERT_TRUE(got) << got.error().message;
+        EXPECT_EQ(got->extent, extent);
+        EXPECT_EQ(got->unit, want->unit);
+        EXPECT_EQ(got->provenance.operation, "a test");
+        const std::uint64_t zero = std::uint64_t{extent.rows / 2} * extent.cols + extent.cols / 2;
+        float largest = 0;
+        for (std::uint64_t i = 0; i < extent.count(); ++i)
+          if (i != zero) largest = std::max(largest, want->values[i]);
+        for (std::uint64_t i = 0; i < extent.count(); ++i) {
+          const float bound = i == zero ? want->values[zero] : largest;
+          ASSERT_NEAR(got->values[i], want->values[i], 1e-5 * bound) << i;
+        }
+      }
+  const auto flat = fft_magnitude(*to_device(*device_, image_of(Kind::flat, {9, 10}, false)), {.log = false});
+  const Image<float> flat_host = *to_host(*flat);
+  for (const float m : flat_host.values) EXPECT_TRUE(m <= 1e-12 * 90 * 3.25 || m == 90 * 3.25f) << m;
+  const auto none = fft_magnitude(*to_device(*device_, image_of(Kind::infinite, {4, 5}, false)));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::missing_data);
 }
 
 TEST(Window, C64_ALimitOfZeroIsPositiveZero) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "quantem/display/colormap.h"
+#include "quantem/display/fft_magnitude.h"
 #include "quantem/display/histogram.h"
 #include "quantem/resident/device_image.h"
 
@@ -21,5 +22,6 @@ Result<OrderStatistics> order_statistics_cuda(const DeviceImage& image, double l
 Result<Histogram> histogram_cuda(const DeviceImage& image, const Window& window);
 Result<std::shared_ptr<DeviceMemory>> colorize_cuda(const DeviceImage& image, const Window& window,
                                                     const ColorTable& table, Color bad);
+Result<std::shared_ptr<DeviceMemory>> fft_magnitude_cuda(const DeviceImage& image, const FftOptions& options);
 
 }  // namespace quantem::display_detail

@@ -3,21 +3,15 @@
 #include <cmath>
 #include <complex>
 #include <limits>
-#include <numbers>
 #include <string>
 #include <vector>
 
 #include "quantem/core/fft.h"
 #include "quantem/display/check.h"
+#include "quantem/display/taper.h"
 
 namespace quantem {
 namespace {
-
-std::vector<double> hann(std::uint32_t n) {
-  std::vector<double> w(n, 1.0);
-  for (std::uint32_t i = 0; i < n && n > 1; ++i) w[i] = 0.5 - 0.5 * std::cos(2 * std::numbers::pi * i / (n - 1.0));
-  return w;
-}
 
 bool usable(const Grid<float>& image, std::uint64_t i) {
   return image.is_valid(i) && std::isfinite(image.values[i]);
@@ -40,8 +34,8 @@ Result<Image<float>> fft_magnitude(const Grid<float>& image, const FftOptions& o
   if (std::isnan(mean))
     return Error{Code::missing_data, "fft_magnitude: no value of the " + to_string(image.extent) + " image is valid"};
   const std::uint32_t rows = image.extent.rows, cols = image.extent.cols;
-  std::vector<double> row_weight(rows, 1.0), col_weight(cols, 1.0);
-  if (options.taper == Taper::hann) row_weight = hann(rows), col_weight = hann(cols);
+  const std::vector<double> row_weight = taper_weights(options.taper, rows),
+                            col_weight = taper_weights(options.taper, cols);
 
   std::vector<std::complex<double>> field(image.extent.count());
   for (std::uint64_t r = 0, i = 0; r < rows; ++r)
