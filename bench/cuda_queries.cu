@@ -76,6 +76,10 @@ class Queries {
       void* pinned = must(b.context.pinned_result(n * 4));
       launch.integers = nullptr, launch.rounded = static_cast<float*>(pinned);
       b.add("T5link", what + ", f32 written across the link", b.times(run), bytes, exact);
+      if (launch.bits <= 16) {
+        launch.rounded = nullptr, launch.narrow = static_cast<std::uint16_t*>(pinned);
+        b.add("T5link16", what + ", u16 written across the link", b.times(run), bytes, exact);
+      }
     }
   }
   void moved(const std::string& target, const BitMask& from, const BitMask& to, const std::string& what) {

@@ -71,9 +71,6 @@ void copy_out(const std::uint64_t* from, std::span<std::uint64_t> to) {
 void copy_out(const std::uint32_t* from, std::span<std::uint64_t> to) {
   copy_parts(from, to);
 }
-void copy_out(const float* from, std::span<float> to) {
-  copy_parts(from, to);
-}
 
 namespace {
 
@@ -96,22 +93,41 @@ class OneDoes {
 
 }  // namespace
 
-Result<Done> copy_out_when_done(CudaContext& context, const float* from, std::uint64_t stride,
-                                std::span<std::vector<float>> to, const std::function<void()>& meanwhile,
-                                const char* what) {
+Result<Done> sums_to_host(CudaContext& context, const ImagesDown& down, const std::function<void()>& meanwhile) {
   constexpr std::uint64_t kPart = 32768;
   constexpr int kThreads = 8;  // more do not copy faster than the memory, and take longer to start
-  const std::uint64_t n = to[0].size(), n_parts = (n + kPart - 1) / kPart;
+  std::uint64_t longest = 0;
+  for (const SlicedDevice* volume : down.volumes) longest = std::max(longest, volume->n_positions);
+  SumLaunch launch;
+  launch.volumes = down.volumes, launch.plans = down.plans, launch.bits = down.bits;
+  launch.stride = (longest + kBlockPositions - 1) / kBlockPositions * kBlockPositions;
+  const bool narrow = down.bits <= 16;
+  QUANTEM_TRY_ASSIGN(pinned, context.pinned_result(down.images.size() * launch.stride * (narrow ? 2 : 4)));
+  if (narrow)
+    launch.narrow = static_cast<std::uint16_t*>(pinned);
+  else
+    launch.rounded = static_cast<float*>(pinned);
+  QUANTEM_TRY(launch_sums(context, launch));
+  for (std::size_t i = 0; i < down.images.size(); ++i)
+    down.images[i].resize(down.volumes[i / down.plans.size()]->n_positions);
+
+  const std::uint64_t n_parts = (longest + kPart - 1) / kPart;
   std::atomic<bool> is_described = false;
   OneDoes wait;
   Result<Done> arrived = Done{};
   const auto part = [&](std::uint64_t i) {
     if (!is_described.exchange(true)) meanwhile();
-    wait.once([&] { arrived = context.synchronize(what); });
-    const std::uint64_t image = i / n_parts, first = i % n_parts * kPart;
-    std::memcpy(to[image].data() + first, from + image * stride + first, std::min(kPart, n - first) * sizeof(float));
+    wait.once([&] { arrived = context.synchronize(down.what); });
+    std::vector<float>& to = down.images[i / n_parts];
+    const std::uint64_t first = i % n_parts * kPart, from = i / n_parts * launch.stride + first;
+    if (first >= to.size()) return;
+    const std::uint64_t n = std::min<std::uint64_t>(kPart, to.size() - first);
+    if (narrow)
+      std::copy_n(launch.narrow + from, n, to.data() + first);
+    else
+      std::memcpy(to.data() + first, launch.rounded + from, n * sizeof(float));
   };
-  parallel_for(to.size() * n_parts, part, std::min(kThreads, default_thread_count()));
+  parallel_for(down.images.size() * n_parts, part, std::min(kThreads, default_thread_count()));
   return arrived;
 }
 

@@ -138,27 +138,17 @@ DetectorOps::Path masked_sums_rounded_cuda(const Volume& volume, std::span<const
   QUANTEM_TRY_ASSIGN(query, SlicedQuery::open(volume, job, "masked_sum"));
   const CurrentDevice current(query.context().device());
   QUANTEM_TRY_ASSIGN(largest_total, query.largest_total());
-  const std::uint64_t n = query.device().n_positions;
   const SlicedDevice* device = &query.device();
   const std::size_t at_once = images_at_once(query);
   for (std::size_t first = 0; first < masks.size(); first += at_once) {
     const std::size_t n_images = std::min(at_once, masks.size() - first);
     QUANTEM_TRY_ASSIGN(plans, query.plans_of_masks(masks.subspan(first, n_images)));
-    QUANTEM_TRY_ASSIGN(pinned, query.context().pinned_result(n_images * n * sizeof(float)));
     std::vector<SumPlanView> views;
     for (const SlicedSession::Placed& p : plans) views.push_back(p.view);
-    SumLaunch launch;
-    launch.volumes = {&device, 1};
-    launch.plans = views;
-    launch.bits = bits_of_sums(largest_total, 1, false);
-    launch.stride = n;
-    launch.rounded =
-        static_cast<float*>(pinned);  // the kernel writes across the link as blocks finish: no copy after it
-    QUANTEM_TRY(launch_sums(query.context(), launch));
-    for (std::size_t m = 0; m < n_images; ++m) images[first + m].resize(n);  // while the kernel runs
-    QUANTEM_TRY(copy_out_when_done(
-        query.context(), static_cast<const float*>(pinned), n, images.subspan(first, n_images),
-        first == 0 ? meanwhile : [] {}, "masked_sum"));
+    const ImagesDown down{
+        {&device, 1}, views, bits_of_sums(largest_total, 1, false), images.subspan(first, n_images), "masked_sum"};
+    QUANTEM_TRY(sums_to_host(
+        query.context(), down, first == 0 ? meanwhile : [] {}));
   }
   return std::string_view("cuda_sliced_masked_sum");
 }

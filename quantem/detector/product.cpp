@@ -29,10 +29,10 @@ Provenance product_provenance(const Volume& volume, const char* operation, std::
   return p;
 }
 
-void record_mask(Provenance& provenance, const Parameters& parameters, const BitMask& selected) {
+void record_mask(Provenance& provenance, const Parameters& parameters, const MaskRecord& selected) {
   provenance.parameters.insert(provenance.parameters.end(), parameters.begin(), parameters.end());
-  provenance.mask.sha256 = selected.sha256();
-  provenance.mask.n_pixels = selected.n_set();
+  provenance.mask.sha256 = selected.sha256;
+  provenance.mask.n_pixels = selected.n_pixels;
   if (provenance.mask.n_pixels == 0) provenance.warn("empty_mask: no valid pixel is selected");
 }
 

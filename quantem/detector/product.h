@@ -16,7 +16,12 @@ Result<Done> check_selection(const Volume& volume, Extent selection_det, std::ui
 Provenance product_provenance(const Volume& volume, const char* operation, std::string_view path, Extent output,
                               Dtype output_dtype, Dtype accumulator_dtype);
 // Which pixels entered: hash and number of `selected` (the mask and the valid pixels), a warning when there is none.
-void record_mask(Provenance& provenance, const Parameters& parameters, const BitMask& selected);
+struct MaskRecord {  // made once where many products share a mask
+  MaskRecord(const BitMask& selected) : sha256(selected.sha256()), n_pixels(selected.n_set()) {}
+  std::string sha256;
+  std::uint64_t n_pixels;
+};
+void record_mask(Provenance& provenance, const Parameters& parameters, const MaskRecord& selected);
 
 // The largest |count| of the volume.
 double largest_count(const Volume& volume);
@@ -41,7 +46,7 @@ void mark_missing(const Volume& volume, Image<T>& image) {
 // An image that has everything but its values and its missing positions.
 template <class T>
 Image<T> described(const Volume& volume, const char* operation, std::string_view path, Dtype accumulator,
-                   const Parameters& parameters, const BitMask& selected) {
+                   const Parameters& parameters, const MaskRecord& selected) {
   Image<T> image;
   image.extent = volume.shape().scan;
   image.unit = "counts";
@@ -53,7 +58,7 @@ Image<T> described(const Volume& volume, const char* operation, std::string_view
 // `values` become an image: missing positions marked, provenance written.
 template <class T>
 Image<T> finished(const Volume& volume, std::vector<T> values, const char* operation, std::string_view path,
-                  Dtype accumulator, const Parameters& parameters, const BitMask& selected) {
+                  Dtype accumulator, const Parameters& parameters, const MaskRecord& selected) {
   Image<T> image = described<T>(volume, operation, path, accumulator, parameters, selected);
   image.values = std::move(values);
   mark_missing(volume, image);

@@ -75,9 +75,10 @@ Result<std::vector<Image<float>>> masked_sum_series(std::span<const Volume> volu
     std::vector<std::vector<float>> values(group.size());
     auto path = detector_detail::series_sums_cuda(members, selected, values, quiet);
     if (!path) return at_place(group.front(), volumes.size(), path.error());
+    const detector_detail::MaskRecord record(selected);
     for (std::size_t k = 0; k < group.size(); ++k)
-      images[group[k]] = finished(*members[k], std::move(values[k]), "masked_sum_series", *path, Dtype::u64,
-                                  mask.parameters, selected);
+      images[group[k]] =
+          finished(*members[k], std::move(values[k]), "masked_sum_series", *path, Dtype::u64, mask.parameters, record);
     meter.add(group.size());
   }
   meter.finish();

@@ -26,22 +26,10 @@ Result<Done> sum_some(std::span<const Volume* const> volumes, const BitMask& sel
   QUANTEM_TRY_ASSIGN(query, SlicedQuery::open(*volumes.front(), job, "masked_sum_series"));
   QUANTEM_TRY_ASSIGN(plans, query.plans_of_masks({&selected, 1}));
   std::vector<const SlicedDevice*> devices;
-  SumLaunch launch;
-  for (const Volume* volume : volumes) {
-    devices.push_back(volume->sliced_device());
-    launch.stride = std::max(launch.stride, devices.back()->n_positions);
-  }
-  QUANTEM_TRY_ASSIGN(pinned, query.context().pinned_result(volumes.size() * launch.stride * sizeof(float)));
-  launch.volumes = devices;
-  launch.plans = {&plans[0].view, 1};
-  launch.bits = bits_of_sums(largest_total, 1, false);
-  launch.rounded = static_cast<float*>(pinned);  // the kernel writes across the link as blocks finish: no copy after it
-  QUANTEM_TRY(launch_sums(query.context(), launch));
-  for (std::size_t v = 0; v < volumes.size(); ++v) images[v].resize(devices[v]->n_positions);  // while the kernel runs
-  QUANTEM_TRY(query.context().synchronize("masked_sum_series"));
-  for (std::size_t v = 0; v < volumes.size(); ++v)
-    copy_out(static_cast<const float*>(pinned) + v * launch.stride, images[v]);
-  return Done{};
+  for (const Volume* volume : volumes) devices.push_back(volume->sliced_device());
+  const ImagesDown down{
+      devices, {&plans[0].view, 1}, bits_of_sums(largest_total, 1, false), images, "masked_sum_series"};
+  return sums_to_host(query.context(), down, [] {});
 }
 
 }  // namespace

@@ -97,12 +97,16 @@ std::uint32_t bits_of_sums(std::uint64_t largest_total, std::uint64_t weight, bo
 // Copies n elements to a caller's array, on several threads where that pays; u32 are widened.
 void copy_out(const std::uint64_t* from, std::span<std::uint64_t> to);
 void copy_out(const std::uint32_t* from, std::span<std::uint64_t> to);
-void copy_out(const float* from, std::span<float> to);
-// The same for images that a kernel is still writing to pinned memory, image i at `from` + i * stride: threads are woken and do
-// `meanwhile` before the query stream is done, and copy as soon as it is.
-Result<Done> copy_out_when_done(CudaContext& context, const float* from, std::uint64_t stride,
-                                std::span<std::vector<float>> to, const std::function<void()>& meanwhile,
-                                const char* what);
+// Images of f32 that come down as a kernel writes them to pinned memory, half as wide where the sums fit 16 bits. Plans lie on the device.
+struct ImagesDown {
+  std::span<const SlicedDevice* const> volumes;
+  std::span<const SumPlanView> plans;
+  std::uint32_t bits;
+  std::span<std::vector<float>> images;  // volume by volume; sized here
+  const char* what;
+};
+// While the kernel runs, `meanwhile` is done and the threads that copy are woken.
+Result<Done> sums_to_host(CudaContext& context, const ImagesDown& down, const std::function<void()>& meanwhile);
 
 // --- sums over scan positions ----------------------------------------------------------------------------------------------
 inline constexpr std::uint32_t kRegionBlocks = 8;  // blocks of a CTA where positions are masked

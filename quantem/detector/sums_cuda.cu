@@ -35,6 +35,7 @@ struct SumWork {
   u32* integers;
   u64* wide;
   float* rounded;
+  std::uint16_t* narrow;
   u64 stride;
 };
 
@@ -52,6 +53,7 @@ __global__ void __launch_bounds__(kSumWarps * 32, ctas_of(K, Weighted))
   __shared__ ListRow<Integer> rows[kSumWarps][32];
   __shared__ Integer sums[kBlockPositions];
   __shared__ u32 slices[kSumWarps / 2 * K * kWords > K * 17 ? kSumWarps / 2 * K * kWords : K * 17];
+  __shared__ __align__(16) std::uint16_t packed[K == 16 ? kBlockPositions : 8];
   const u32 thread = threadIdx.x, warp = thread / 32, lane = thread % 32, half = lane / 16, word = lane % 16;
   const u32 block = blockIdx.x / work.n_plans, plan_index = blockIdx.x % work.n_plans;
   const SlicedDeviceView& volume = work.volume[blockIdx.y];
@@ -99,6 +101,7 @@ __global__ void __launch_bounds__(kSumWarps * 32, ctas_of(K, Weighted))
     Integer x = bits::to_integers(lane < K ? slices[lane * 17 + w] : 0, lane);
     if constexpr (K > 32) x |= u64{bits::to_integers(slices[(32 + lane) * 17 + w], lane)} << 32;
     x += sums[w * 32 + lane];
+    if constexpr (K == 16) packed[w * 32 + lane] = static_cast<std::uint16_t>(x);
     if (position >= work.n_positions[blockIdx.y]) continue;
     if (work.before) x += work.before[image + position];  // may be the image that is written
     if constexpr (K < 32) x &= (1u << K) - 1;
@@ -114,6 +117,13 @@ __global__ void __launch_bounds__(kSumWarps * 32, ctas_of(K, Weighted))
       work.wide[image + position] =
           work.sign_bits ? static_cast<u64>(static_cast<std::int64_t>(shifted) >> work.sign_bits) : u64{x};
     }
+  }
+  if constexpr (K == 16) {
+    if (!work.narrow) return;
+    __syncthreads();
+    // 16 bytes a thread, so that the link carries whole lines.
+    auto* to = reinterpret_cast<uint4*>(work.narrow + image + u64{block} * kBlockPositions);
+    if (thread < kBlockPositions / 8) to[thread] = reinterpret_cast<const uint4*>(packed)[thread];
   }
 }
 
@@ -143,8 +153,11 @@ Result<Done> launch_sums(CudaContext& context, const SumLaunch& launch) {
   std::copy(launch.plans.begin(), launch.plans.end(), work.plan);
   work.n_plans = static_cast<std::uint32_t>(launch.plans.size());
   work.sign_bits = launch.is_signed ? 64 - k : 0;
+  if (launch.narrow && (k != 16 || launch.stride % kBlockPositions != 0))
+    return Error{Code::internal, "masked sums: 16 bits for sums of " + std::to_string(launch.bits) + " bits, " +
+                                     std::to_string(launch.stride) + " elements apart"};
   work.before = launch.before, work.integers = launch.integers, work.wide = launch.wide, work.rounded = launch.rounded;
-  work.stride = launch.stride;
+  work.narrow = launch.narrow, work.stride = launch.stride;
   const std::uint64_t n_ctas = std::uint64_t{n_blocks} * work.n_plans;
   if (n_ctas > 0x7fffffff)
     return Error{Code::unsupported, "masked sums of " + std::to_string(n_blocks) + " blocks do not fit one launch"};

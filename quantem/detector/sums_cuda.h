@@ -32,6 +32,8 @@ struct SumLaunch {
   std::uint32_t* integers = nullptr;
   std::uint64_t* wide = nullptr;  // sign-extended where is_signed
   float* rounded = nullptr;       // to nearest, ties to even
+  // The sums where bits <= 16, for images that cross the link: half the bytes. Whole blocks are written: stride is a multiple of 512.
+  std::uint16_t* narrow = nullptr;
   std::uint64_t stride = 0;
 };
 Result<Done> launch_sums(CudaContext& context, const SumLaunch& launch);
