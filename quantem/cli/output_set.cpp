@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
+
+#include "quantem/runtime/thread_pool.h"
 
 namespace quantem::cli {
 namespace {
@@ -83,8 +86,19 @@ Result<Done> OutputSet::commit() {
   std::error_code failure;
   fs::create_directories(folder_, failure);
   if (failure) return system_error(folder_, failure.value());
-  for (const auto& [name, bytes] : files_) QUANTEM_TRY(write_whole(folder_ / name, bytes, overwrite_));
-  return Done{};
+  if (files_.empty()) return Done{};
+  const std::size_t last = files_.size() - 1;
+  const auto write = [&](std::size_t i) {
+    return write_whole(folder_ / files_[i].first, files_[i].second, overwrite_);
+  };
+  // Every file waits for the disk on its own.
+  std::vector<std::optional<Error>> errors(last);
+  parallel_for(last, [&](std::uint64_t i) {
+    if (auto written = write(i); !written) errors[i] = written.take_error();
+  });
+  for (const auto& error : errors)
+    if (error) return *error;
+  return write(last);
 }
 
 }  // namespace quantem::cli

@@ -8,6 +8,7 @@
 #include "quantem/cli/parse.h"
 #include "quantem/display/png.h"
 #include "quantem/display/tiff.h"
+#include "quantem/runtime/thread_pool.h"
 
 namespace quantem::cli {
 namespace {
@@ -117,7 +118,10 @@ std::vector<std::string> Collection::file_names(const std::string& product) {
 
 Result<Json> Collection::write(OutputSet& output, Json report, const Sheet& sheet,
                                const std::vector<std::string>& warnings) const {
-  std::vector<Panel> panels;
+  Stopwatch watch;
+  QUANTEM_TRY_ASSIGN(pictures, draw(sheet));
+  const double drawing_s = watch.lap();
+  auto picture = pictures.begin();
   report["products"] = Json::object();
   for (const Product& product : products_) {
     const auto put = [&](const std::string& bytes, const char* ending) {
@@ -127,43 +131,58 @@ Result<Json> Collection::write(OutputSet& output, Json report, const Sheet& shee
     };
     const Json provenance = provenance_json(product.provenance);
     output.add(product.name + ".json", text_of(provenance));
-    Json entry = {{"array", put(product.npy, ".npy")},
-                  {"tiff", put(product.tiff, ".tif")},
-                  {"title", product.title},
-                  {"shape", product.shape},
-                  {"dtype", dtype_name(product.dtype)},
-                  {"unit", product.unit},
-                  {"statistics", product.statistics},
-                  {"picture", nullptr},
-                  {"provenance", provenance}};
-    if (product.panel) {
-      QUANTEM_TRY_ASSIGN(picture, draw_panel(*product.panel));
-      QUANTEM_TRY_ASSIGN(png, png_of(picture, product.provenance));
-      output.add(product.name + ".png", std::move(png));
-      entry["picture"] = product.name + ".png";
-      panels.push_back(*product.panel);
-    }
-    report["products"][product.name] = std::move(entry);
+    report["products"][product.name] = {{"array", put(product.npy, ".npy")},
+                                        {"tiff", put(product.tiff, ".tif")},
+                                        {"title", product.title},
+                                        {"shape", product.shape},
+                                        {"dtype", dtype_name(product.dtype)},
+                                        {"unit", product.unit},
+                                        {"statistics", product.statistics},
+                                        {"picture", product.panel ? put(*picture++, ".png") : Json()},
+                                        {"provenance", provenance}};
   }
-  for (const auto& [stem, panel] : extra_panels_) {
-    QUANTEM_TRY_ASSIGN(picture, draw_panel(panel));
-    QUANTEM_TRY_ASSIGN(png, png_of(picture, products_.back().provenance));
-    output.add(stem + ".png", std::move(png));
-    panels.push_back(panel);
-  }
+  for (const auto& [stem, panel] : extra_panels_) output.add(stem + ".png", *picture++);
   report["contact_sheet"] = nullptr;
-  if (!panels.empty()) {
-    QUANTEM_TRY_ASSIGN(picture, contact_sheet(panels, sheet));
-    QUANTEM_TRY_ASSIGN(png, png_of(picture, products_.front().provenance));
-    output.add("contact_sheet.png", std::move(png));
+  if (picture != pictures.end()) {
+    output.add("contact_sheet.png", *picture);
     report["contact_sheet"] = "contact_sheet.png";
   }
   report["notes"] = notes_;
   report["timings_s"] = Json::object();
   for (const auto& [stage, seconds] : timings_) report["timings_s"][stage] = seconds;
+  if (!pictures.empty()) report["timings_s"]["pictures"] = drawing_s;
   report["warnings"] = warnings;
   output.add("report.json", text_of(report));
   return report;
+}
+
+// The PNG of every product that has a panel, of the extra panels, and of the sheet of them all, in this order; none where there is no panel.
+// Compressing them is most of the time of a run, so each has a thread.
+Result<std::vector<std::string>> Collection::draw(const Sheet& sheet) const {
+  std::vector<Panel> panels;
+  std::vector<const Provenance*> origins;
+  for (const Product& product : products_)
+    if (product.panel) panels.push_back(*product.panel), origins.push_back(&product.provenance);
+  for (const auto& extra : extra_panels_)
+    panels.push_back(extra.second), origins.push_back(&products_.back().provenance);
+  if (panels.empty()) return std::vector<std::string>();
+  origins.push_back(&products_.front().provenance);
+  std::vector<std::string> pictures(origins.size());
+  std::vector<std::optional<Error>> errors(origins.size());
+  parallel_for(pictures.size(), [&](std::uint64_t k) {
+    const std::uint64_t i = pictures.size() - 1 - k;  // the sheet is the largest: first
+    const auto made = [&]() -> Result<std::string> {
+      QUANTEM_TRY_ASSIGN(picture, i < panels.size() ? draw_panel(panels[i]) : contact_sheet(panels, sheet));
+      return png_of(picture, *origins[i]);
+    };
+    if (auto png = made())
+      pictures[i] = *std::move(png);
+    else
+      errors[i] = png.take_error();
+  });
+  for (const auto& error : errors)
+    if (error) return *error;
+  return pictures;
 }
 
 std::optional<PixelStep> scan_step(const Calibration& c) {

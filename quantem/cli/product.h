@@ -79,6 +79,7 @@ class Collection {
                      const std::vector<std::string>& warnings) const;
 
  private:
+  Result<std::vector<std::string>> draw(const Sheet& sheet) const;
   static Product begin(const std::string& name, const std::string& title, const std::string& unit,
                        const Provenance& provenance, Dtype dtype, Extent extent);
   Result<Done> finish(Product product, const Image<float>& shown, const Look& look);

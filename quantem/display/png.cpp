@@ -12,7 +12,8 @@
 namespace quantem {
 namespace {
 
-constexpr int kCompressionLevel = 6;
+// A sheet of 4094 x 2234: 0.30 s and 2.66 MB; level 6 takes 1.13 s for 2.37 MB, level 1 makes 2.99 MB no faster.
+constexpr int kCompressionLevel = 3;
 
 // What libpng's callbacks reach: the bytes written so far and the message of the error that ended the work.
 struct Output {
