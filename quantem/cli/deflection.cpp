@@ -104,9 +104,14 @@ Result<Done> add_com_maps(const ComField& com, const Calibration& calibration, C
   return collection.add("com_col", "CoM col", maps.col, look);
 }
 
-Result<DeflectionAnswer> add_deflection(const ComField& com, const Calibration& calibration, const DpcOptions& options,
+Result<DpcResult> dpc_where_counts_are(const Volume& volume, const ComField& com, const Calibration& calibration,
+                                       const DpcOptions& options) {
+  if (volume.device().backend() == Backend::cuda) return run_dpc(volume.with_calibration(calibration), options);
+  return run_dpc(com, calibration, options);
+}
+
+Result<DeflectionAnswer> add_deflection(DpcResult result, const Calibration& calibration, const DpcOptions& options,
                                         bool with_dpc, bool with_idpc, bool details, Collection& collection) {
-  QUANTEM_TRY_ASSIGN(result, run_dpc(com, calibration, options));
   const Boundary boundary = options.boundary.value_or(default_boundary(options.units));
   DeflectionAnswer answer;
   answer.json = {{"rotation_deg", result.rotation.rotation_deg},

@@ -21,8 +21,13 @@ Result<DpcOptions> dpc_options(const DpcArguments& arguments, const Calibration&
 // Adds com_row and com_col: absolute, detector axes.
 Result<Done> add_com_maps(const ComField& com, const Calibration& calibration, Collection& collection);
 
+// run_dpc of all counts where they are: volumes of a CUDA device from the counts, without a way through the host; others from the centre of
+// mass that is there already.
+Result<DpcResult> dpc_where_counts_are(const Volume& volume, const ComField& com, const Calibration& calibration,
+                                       const DpcOptions& options);
+
 // Adds dpc_magnitude, dpc_direction and idpc (and, with `details`, the components, divergence and curl) to the collection.
-Result<DeflectionAnswer> add_deflection(const ComField& com, const Calibration& calibration, const DpcOptions& options,
+Result<DeflectionAnswer> add_deflection(DpcResult result, const Calibration& calibration, const DpcOptions& options,
                                         bool with_dpc, bool with_idpc, bool details, Collection& collection);
 
 }  // namespace quantem::cli

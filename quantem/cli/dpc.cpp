@@ -41,7 +41,10 @@ Result<Answer> dpc_of(Acquisition acquisition, Collection collection, OutputSet&
   QUANTEM_TRY(add_com_maps(com, calibration, collection));
   collection.time("com", watch.lap());
   QUANTEM_TRY_ASSIGN(options, dpc_options(arguments.dpc, calibration));
-  QUANTEM_TRY_ASSIGN(deflection, add_deflection(com, calibration, options, true, true, true, collection));
+  QUANTEM_TRY_ASSIGN(result, arguments.mask.empty()
+                                 ? dpc_where_counts_are(acquisition.volume, com, calibration, options)
+                                 : run_dpc(com, calibration, options));
+  QUANTEM_TRY_ASSIGN(deflection, add_deflection(std::move(result), calibration, options, true, true, true, collection));
   collection.time("dpc", watch.lap());
   Findings findings{"dpc", {{"dpc", deflection.json}}, deflection.lines, deflection.phase};
   return write_results(acquisition, findings, arguments, collection, output, session);

@@ -222,8 +222,11 @@ Result<Done> add_centers(Work& w) {
   const bool with_dpc = w.plan.has("dpc"), with_idpc = w.plan.has("idpc") || (w.plan.has("fft") && !w.plan.by_name);
   if (!with_dpc && !with_idpc) return Done{};
   QUANTEM_TRY_ASSIGN(options, dpc_options(w.arguments.dpc, w.calibration()));
-  auto answer = add_deflection(com, w.calibration(), options, with_dpc, with_idpc, false, w.collection);
-  if (!answer) return w.refused(with_dpc ? (with_idpc ? "dpc, idpc" : "dpc") : "idpc", answer.error());
+  const char* names = with_dpc ? (with_idpc ? "dpc, idpc" : "dpc") : "idpc";
+  auto result = dpc_where_counts_are(w.volume(), com, w.calibration(), options);
+  if (!result) return w.refused(names, result.error());
+  auto answer = add_deflection(*std::move(result), w.calibration(), options, with_dpc, with_idpc, false, w.collection);
+  if (!answer) return w.refused(names, answer.error());
   w.findings.report["dpc"] = answer->json;
   w.findings.phase = answer->phase;
   w.findings.lines.insert(w.findings.lines.end(), answer->lines.begin(), answer->lines.end());
