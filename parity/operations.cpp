@@ -12,6 +12,7 @@
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/detector/scan_set.h"
+#include "quantem/detector/series.h"
 #include "quantem/dpc/com.h"
 
 namespace quantem::parity {
@@ -100,7 +101,8 @@ Result<Outcome> run_masked_sum_signed(const Volume& v, const Truth&) {
   return each_mask(v, masked_sum_signed);
 }
 Result<Outcome> run_masked_sum(const Volume& v, const Truth&) {
-  return each_mask(v, masked_sum);
+  return each_mask(
+      v, [](const Volume& volume, const Mask& mask, const Job& job) { return masked_sum(volume, mask, job); });
 }
 Result<Outcome> run_masked_sums(const Volume& v, const Truth&) {
   const std::vector<Mask> masks = masks_of(v.shape().det);
@@ -110,6 +112,42 @@ Result<Outcome> run_masked_sums(const Volume& v, const Truth&) {
     outcome.path = image.provenance.path;
     outcome.outputs.emplace_back(std::move(image.values));
   }
+  return outcome;
+}
+
+// --- a series --------------------------------------------------------------------------------------------------------------
+// The acquisition, the low bytes of its counts as another dtype, storage and scan shape, and the acquisition again.
+double low_byte(double count) {
+  return static_cast<double>(static_cast<std::uint64_t>(static_cast<std::int64_t>(count)) & 0xff);
+}
+std::vector<Output> oracle_series(const Truth& t) {
+  Truth low{t.shape, t.dtype, Buffer(), t.values, t.valid_pixels, t.valid_positions, t.seed};
+  for (double& count : low.values) count = low_byte(count);
+  const std::vector<Output> images = oracle_masked_sum(t), low_images = oracle_masked_sum(low);
+  std::vector<Output> out{images[0], low_images[0], images[0]};  // the first mask alone, then all of them
+  for (std::size_t m = 0; m < images.size(); ++m)
+    for (const std::vector<Output>* from : {&images, &low_images, &images}) out.push_back((*from)[m]);
+  return out;
+}
+Result<Outcome> run_series(const Volume& v, const Truth& t) {
+  std::vector<std::uint8_t> bytes;
+  for (const double count : t.values) bytes.push_back(static_cast<std::uint8_t>(low_byte(count)));
+  FromArrayOptions options;
+  options.valid_pixels = t.valid_pixels, options.valid_positions = t.valid_positions;
+  const Shape4& s = t.shape;
+  Series series;
+  QUANTEM_TRY(series.add("itself", v));
+  QUANTEM_TRY(series.add(
+      "low bytes",
+      from_array(v.device(), {Dtype::u8, {s.n_positions(), 1, s.det.rows, s.det.cols}, bytes.data()}, options)));
+  QUANTEM_TRY(series.add("again", v));
+  const std::vector<Mask> masks = masks_of(s.det);
+  QUANTEM_TRY_ASSIGN(one, masked_sum(series, masks[0]));
+  QUANTEM_TRY_ASSIGN(all, masked_sums(series, masks));
+  Outcome outcome{{}, one[0].provenance.path};
+  for (Image<float>& image : one) outcome.outputs.emplace_back(std::move(image.values));
+  for (std::vector<Image<float>>& images : all)
+    for (Image<float>& image : images) outcome.outputs.emplace_back(std::move(image.values));
   return outcome;
 }
 
@@ -430,6 +468,14 @@ Expect unsigned_only(Column column, Dtype dtype, const Shape4&) {
   const Expect stored = storage(column, dtype);
   return stored != Expect::runs || is_unsigned_count(dtype) ? stored : Expect::wrong_dtype;
 }
+// 2^15 * largest count * pixels with a weight (64 of 65, see weights_of) must stay below 2^63: u32 counts on more than 2^16 such pixels do
+// not, nor i32 counts on twice as many.
+Expect weights_fit(Column column, Dtype dtype, const Shape4& shape) {
+  const Expect stored = storage(column, dtype);
+  const std::uint64_t n = shape.frame_pixels() * 64 / 65;
+  const bool pass = (dtype == Dtype::u32 && n > 65536) || (dtype == Dtype::i32 && n > 131072);
+  return stored == Expect::runs && pass ? Expect::invalid : stored;
+}
 Expect signed_only(Column column, Dtype dtype, const Shape4&) {
   const Expect stored = storage(column, dtype);
   return stored != Expect::runs || is_signed_count(dtype) ? stored : Expect::wrong_dtype;
@@ -447,7 +493,8 @@ const std::vector<Operation>& operations() {
       {"masked_sum_signed", 0, run_masked_sum_signed, oracle_masked_sum_signed, signed_only},
       {"masked_sum", 0, run_masked_sum, oracle_masked_sum, any_dtype},
       {"masked_sums", 0, run_masked_sums, oracle_masked_sum, any_dtype},
-      {"weighted_sum", 0, run_weighted_sum, oracle_weighted_sum, any_dtype},
+      {"masked_sum of a series", 0, run_series, oracle_series, any_dtype},
+      {"weighted_sum", 0, run_weighted_sum, oracle_weighted_sum, weights_fit},
       {"moment_sums", 0, run_moment_sums, oracle_moment_sums, unsigned_only},
       {"center_of_mass", 0, run_center_of_mass, oracle_center_of_mass, any_dtype},
       {"idpc", 1e-5, run_idpc, oracle_idpc, two_dimensional_scan},

@@ -8,6 +8,12 @@
 namespace quantem::parity {
 namespace {
 
+// A count among the eight largest below the dtype's largest (u32's is a marker).
+template <class T>
+T make_top_count(std::uint64_t bits) {
+  return static_cast<T>(std::numeric_limits<T>::max() - static_cast<T>(1 + bits % 8));
+}
+
 // One count: usually 0 to 3, at times any value of the dtype, brighter in the middle of the detector. Never the u32 marker.
 template <class T>
 T make_count(std::uint64_t bits, bool bright) {
@@ -34,7 +40,7 @@ std::string_view expect_name(Expect expect) {
   return kNames[static_cast<std::size_t>(expect)];
 }
 
-Truth make_truth(const Shape4& shape, Dtype dtype, std::uint64_t seed) {
+Truth make_truth(const Shape4& shape, Dtype dtype, std::uint64_t seed, bool at_the_top) {
   Truth t{shape,
           dtype,
           Buffer(shape.n_values() * item_bytes(dtype)),
@@ -55,8 +61,10 @@ Truth make_truth(const Shape4& shape, Dtype dtype, std::uint64_t seed) {
       const std::uint64_t p = i % frame;
       const double r = static_cast<double>(p / shape.det.cols) - 0.45 * shape.det.rows;
       const double c = static_cast<double>(p % shape.det.cols) - 0.5 * shape.det.cols;
-      counts[i] = make_count<T>(support::splitmix64(seed * 0x100000001b3u + i),
-                                r * r + c * c < 0.04 * static_cast<double>(frame));
+      const std::uint64_t bits = support::splitmix64(seed * 0x100000001b3u + i);
+      counts[i] = at_the_top && std::is_integral_v<T>
+                      ? make_top_count<T>(bits)
+                      : make_count<T>(bits, r * r + c * c < 0.04 * static_cast<double>(frame));
       if (i / frame == 2 && shape.n_positions() > 4) counts[i] = 0;  // a frame without counts
       if (t.valid_pixels[p] && t.valid_positions[i / frame]) t.values[i] = static_cast<double>(counts[i]);
     }
@@ -74,6 +82,10 @@ const std::vector<Shape>& shapes() {
       {"detector sides that are no multiples of 8 or 32", {{3, 5}, {193, 191}}},
       {"a square detector of whole tiles", {{5, 13}, {96, 96}}},
       {"wider than tall, three blocks", {{23, 53}, {33, 40}}},
+      {"a line of positions, 256 x 256 pixels", {{1, 3}, {256, 256}}},
+      {"more than 2^19 pixels, neither side a multiple of a tile", {{1, 1}, {514, 1030}}},
+      {"counts near the largest: sums over a frame pass 2^32", {{1, 1}, {256, 257}}, true},
+      {"counts near the largest: sums over the positions pass 2^32", {{263, 257}, {2, 1}}, true},
   };
   return kShapes;
 }

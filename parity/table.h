@@ -32,7 +32,8 @@ struct Truth {
     return values[position * shape.frame_pixels() + pixel];
   }
 };
-Truth make_truth(const Shape4& shape, Dtype dtype, std::uint64_t seed);
+// `at_the_top`: every integer count is near its dtype's largest.
+Truth make_truth(const Shape4& shape, Dtype dtype, std::uint64_t seed, bool at_the_top = false);
 
 // Results as they leave an operation. Integers and floats are compared bit by bit unless the operation has a bound.
 using Output =
@@ -54,8 +55,21 @@ const std::vector<Operation>& operations();
 struct Shape {
   const char* why;
   Shape4 shape;
+  bool at_the_top = false;
 };
 const std::vector<Shape>& shapes();
 const std::vector<Dtype>& dtypes();
+
+// An acquisition of more than 2^32 counts, whose frames repeat: what is right follows from plain loops over one period, and one period is
+// all the host memory that its counts take. Not on `cpu dense`, which would hold every count.
+struct LargeCheck {
+  const char* name;
+  std::vector<Output> want;
+  std::function<Result<Outcome>(const Volume&)> run;
+};
+Shape4 large_shape();
+inline constexpr Dtype kLargeDtype = Dtype::u8;
+std::vector<LargeCheck> large_checks();
+Result<Volume> make_large(const Device& device, Representation representation);
 
 }  // namespace quantem::parity
