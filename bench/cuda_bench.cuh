@@ -42,16 +42,18 @@ struct Bench {
   Device device = must(open_device(Backend::cuda));
   CudaContext& context = *must(CudaContext::of(device));
   std::vector<std::string> words, rows;
+  std::string set;  // name of a set of counts besides the main one: part of targets and of what was measured
   double ceiling_gb_s = 0;
   cudaStream_t stream = reinterpret_cast<cudaStream_t>(context.query_stream());
   const void* other = nullptr;  // memory that is read to empty the L2 cache
   DeviceMemory scratch = must(context.allocate(4, "bench"));
 
   [[nodiscard]] bool wanted(const std::string& target) const {
-    return words.empty() ||
+    return words.empty() || !set.empty() ||
            std::any_of(words.begin(), words.end(), [&](const auto& w) { return target.find(w) != std::string::npos; });
   }
-  void add(const std::string& target, const std::string& what, std::vector<double> ms, double bytes, bool exact) {
+  void add(const std::string& of_target, const std::string& of_what, std::vector<double> ms, double bytes, bool exact) {
+    const std::string target = of_target + set, what = set.empty() ? of_what : set + ": " + of_what;
     std::sort(ms.begin(), ms.end());
     const double median = exact ? ms[ms.size() / 2] : 0, share = median > 0 ? bytes / median / 1e6 / ceiling_gb_s : 0;
     fmt::print("{:8s} {:52s} {}", target, what,

@@ -1,7 +1,8 @@
 // quantem-bench-cuda: queries of encoded volumes on a CUDA device. Makes the acquisition of bench/acquisition.h in device memory, encodes
 // it, compares every answer in full with plain sums over the dense counts, and only then times: kernels by device events with the L2
 // cache emptied before (cold), public calls by the host's clock. A wrong answer has no time.
-//   quantem-bench-cuda OUT.json [WORD...]      only targets that contain a WORD
+//   quantem-bench-cuda OUT.json [WORD...]      only targets that contain a WORD; "sets": the sparse and the denser counts
+// QUANTEM_BENCH_FILE=MASTER.h5: the file whose load T4 takes the kernels of.
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 
 #include "bench/cuda_bench.cuh"
 #include "bench/cuda_dense.cuh"
+#include "bench/cuda_load.cuh"
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/detector/sliced_query_cuda.h"
@@ -272,6 +274,30 @@ void run_512(Bench& b) {
   }
 }
 
+// The rows that depend on the counts most, of the same detector with fewer and with more of them. The prototypes' names and numbers.
+void run_set(Bench& b, const std::string& name, double disc, double tail) {
+  b.set = name;
+  {
+    Acquired<std::uint16_t> acquired(b, {512, 512}, disc, tail);
+    const Volume volume = acquired.encode();
+    const auto resident = static_cast<double>(volume.resident_bytes());
+    b.add("T3", fmt::format("disc {}, tail {}: volume {:.3f} GB", disc, tail, resident / 1e9), {0}, resident, true);
+    Queries<std::uint16_t> q(b, acquired, volume);
+    const BitMask bf = ring(0, 30), adf = ring(30, 60), adf2 = ring(40, 80), df = ring(30, INFINITY);
+    q.sums("T5", "BF r=30", {&bf, 1}, {&volume, 1});
+    q.sums("T6adf", "ADF 30-60", {&adf, 1}, {&volume, 1});
+    q.sums("T6adf2", "ADF 40-80", {&adf2, 1}, {&volume, 1});
+    q.sums("T6df", "DF >= 30", {&df, 1}, {&volume, 1});
+    q.moved("T7", bf, ring(0, 30, 1), "BF moved by 1 px");
+    q.moved("T7far", bf, ring(0, 30, 5), "BF moved by 5 px");
+    q.moments("T8", volume.valid_pixels(), "CoM, all pixels");
+    q.moments("T8m30", bf, "CoM, r <= 30");
+    q.moments("T8m60", ring(0, 60), "CoM, r <= 60");
+    q.pattern("T9", whole(volume.shape().scan), "sum pattern");
+  }
+  b.set.clear();
+}
+
 void run_1024(Bench& b) {
   if (!b.wanted("T13")) return;
   Acquired<std::uint8_t> acquired(b, {1024, 1024}, 8, 0.6);
@@ -292,7 +318,12 @@ int main_with(int argc, char** argv) {
   Bench b;
   b.words.assign(argv + 2, argv + argc);
   run_512(b);
+  if (b.wanted("sets")) {
+    run_set(b, "sparse", 1, 0.03);
+    run_set(b, "denser", 20, 1.5);
+  }
   run_1024(b);
+  if (const char* file = std::getenv("QUANTEM_BENCH_FILE"); file && b.wanted("T4")) LoadKernels(b, file).measure();
   b.write(argv[1]);
   return 0;
 }

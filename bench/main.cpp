@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 #include "bench/acquisition.h"
 #include "quantem/detector/geometry.h"
@@ -102,12 +104,47 @@ void save(const std::string& path, const std::vector<T>& values, Extent extent) 
 struct Loaded {
   Volume volume;
   std::uint64_t file_bytes;
-  std::uint64_t memory_bytes;  // the process's peak above what it held before and the volume, of the first load
+  std::uint64_t memory_bytes;         // the process's peak above what it held before and the volume, of the first load
+  std::uint64_t device_memory_bytes;  // the same on a CUDA device, of a load before those that are timed
   nlohmann::ordered_json row;
+};
+
+// The least memory that was free on the first CUDA device since this was made, seen every millisecond.
+class LeastFree {
+ public:
+  LeastFree()
+      : first_(free_now()), least_(first_), thread_([this](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            least_ = std::min<std::uint64_t>(least_, free_now());
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+        }) {}
+  // Bytes taken at the worst moment; ends the watching.
+  std::uint64_t most_taken() {
+    thread_.request_stop();
+    thread_.join();
+    return first_ - std::min(first_, least_.load());
+  }
+
+ private:
+  static std::uint64_t free_now() {
+    const DeviceList list = list_cuda_devices();
+    return list.devices.empty() ? 0 : list.devices.front().free_bytes;
+  }
+  std::uint64_t first_;
+  std::atomic<std::uint64_t> least_;
+  std::jthread thread_;
 };
 
 // From the file (in the page cache once the first load has read it) to a volume with tile sums, moments, mean pattern and totals.
 Loaded timed_load(const Device& device, const std::string& master, int repeat) {
+  std::uint64_t device_above = 0;
+  if (device.backend() == Backend::cuda) {  // watching it slows a load down
+    LeastFree watch;
+    const Volume watched = must(load(device, must(inspect(master))));
+    const std::uint64_t taken = watch.most_taken();
+    device_above = taken - std::min(taken, watched.resident_bytes());
+  }
   const std::uint64_t before = process_bytes("VmRSS:");
   reset_peak();
   std::optional<Volume> volume;
@@ -142,7 +179,7 @@ Loaded timed_load(const Device& device, const std::string& master, int repeat) {
                                 {"median_ms", median},
                                 {"min_ms", ms.front()},
                                 {"max_ms", ms.back()}};
-  return {*std::move(volume), file_bytes, peak_above, std::move(row)};
+  return {*std::move(volume), file_bytes, peak_above, device_above, std::move(row)};
 }
 
 std::vector<std::uint8_t> bytes_of(const Mask& mask) {
@@ -195,6 +232,7 @@ int run(const std::string& master, const std::string& out, Backend backend, int 
   record["resident_bytes"] = loaded.volume.resident_bytes();
   record["file_bytes"] = loaded.file_bytes;
   record["load_memory_bytes"] = loaded.memory_bytes;
+  record["device_memory_bytes"] = loaded.device_memory_bytes;
   record["rows"] = rows;
   std::ofstream written(out + "/run.json");
   written << record.dump(1) << "\n";
