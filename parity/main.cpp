@@ -162,8 +162,8 @@ std::string dtypes_that_run(const Operation& op, Column column) {
 
 int support() {
   fmt::print(
-      "# What runs where\n\nWritten by `./run parity support` from the parity table; `./run test` runs every cell and "
-      "compares this page.\n"
+      "# What runs where\n\nWritten by `./run parity support` from the parity table; `./run test` runs every cell of "
+      "the backends that the machine has (and counts the others as skipped) and compares this page.\n"
       "A cell names the dtypes with which an operation runs; everything else is refused with the reason. Equal means "
       "equal to plain\nloops over the counts.\n\n"
       "| operation | equal |");
