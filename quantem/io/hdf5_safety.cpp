@@ -149,6 +149,11 @@ class Inspector {
     switch (m.type) {
       case 1:
         return unless(take_space(c, space), "its dataspace message is damaged");
+      case 2:
+      case 21: {
+        const char* fault = fault_of_dense(file_, m.body, m.type == 2 ? 8 : 2);
+        return unless(!fault, fault);
+      }
       case 3:
         return unless(take_type(c, type), "its datatype message is damaged");
       case 4:

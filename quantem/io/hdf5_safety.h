@@ -26,6 +26,10 @@ std::optional<std::string> fault_of_object(const RawFile& file, std::uint64_t he
 // Of a group of the old kind: its local heap (free list, names) and its B-tree down to the names. Null when whole.
 const char* fault_of_group(const RawFile& file, std::uint64_t btree, std::uint64_t heap, std::uint64_t leaf_k);
 
+// Of a Link Info (2) or Attribute Info (21) message: the heap and the B-trees that it names. `index_bytes`: of its creation index, 8 or 2.
+// Null when whole.
+const char* fault_of_dense(const RawFile& file, std::span<const unsigned char> body, std::size_t index_bytes);
+
 // A global heap collection: texts of variable length, lists of virtual sources. read() gives nothing when it is damaged anywhere.
 class GlobalHeap {
  public:
