@@ -228,6 +228,20 @@ void phase(Bench& b, const Volume& volume) {
   b.add("T12maps", "run_dpc, nine maps in host memory", b.call_times([&] { must(run_dpc(volume, options)); }), 0, true);
 }
 
+void rows_of_every_set(Queries<std::uint16_t>& q, const Volume& volume) {
+  const BitMask bf = ring(0, 30), adf = ring(30, 60), adf2 = ring(40, 80), df = ring(30, INFINITY);
+  q.sums("T5", "BF r=30", {&bf, 1}, {&volume, 1});
+  q.sums("T6adf", "ADF 30-60", {&adf, 1}, {&volume, 1});
+  q.sums("T6adf2", "ADF 40-80", {&adf2, 1}, {&volume, 1});
+  q.sums("T6df", "DF >= 30", {&df, 1}, {&volume, 1});
+  q.moved("T7", bf, ring(0, 30, 1), "BF moved by 1 px");
+  q.moved("T7far", bf, ring(0, 30, 5), "BF moved by 5 px");
+  q.moments("T8", volume.valid_pixels(), "CoM, all pixels");
+  q.moments("T8m30", bf, "CoM, r <= 30");
+  q.moments("T8m60", ring(0, 60), "CoM, r <= 60");
+  q.pattern("T9", whole(volume.shape().scan), "sum pattern");
+}
+
 void run_512(Bench& b) {
   Acquired<std::uint16_t> acquired(b, {512, 512}, 8, 0.6);
   std::vector<double> ms = b.times([&] {
@@ -242,18 +256,8 @@ void run_512(Bench& b) {
              volume.audit().count_max);
   {
     Queries<std::uint16_t> q(b, acquired, volume);
-    const BitMask bf = ring(0, 30), adf = ring(30, 60), adf2 = ring(40, 80), df = ring(30, INFINITY);
     fmt::print("largest total {}\n", q.largest);
-    q.sums("T5", "BF r=30", {&bf, 1}, {&volume, 1});
-    q.sums("T6adf", "ADF 30-60", {&adf, 1}, {&volume, 1});
-    q.sums("T6adf2", "ADF 40-80", {&adf2, 1}, {&volume, 1});
-    q.sums("T6df", "DF >= 30", {&df, 1}, {&volume, 1});
-    q.moved("T7", bf, ring(0, 30, 1), "BF moved by 1 px");
-    q.moved("T7far", bf, ring(0, 30, 5), "BF moved by 5 px");
-    q.moments("T8", volume.valid_pixels(), "CoM, all pixels");
-    q.moments("T8m30", bf, "CoM, r <= 30");
-    q.moments("T8m60", ring(0, 60), "CoM, r <= 60");
-    q.pattern("T9", whole(volume.shape().scan), "sum pattern");
+    rows_of_every_set(q, volume);
     q.one_frame("T10");
     q.pattern("T11", {200, 264, 192, 256}, "region 64x64, aligned");
     q.pattern("T11odd", {200, 264, 200, 264}, "region 64x64, at column 200");
@@ -283,17 +287,7 @@ void run_set(Bench& b, const std::string& name, double disc, double tail) {
     const auto resident = static_cast<double>(volume.resident_bytes());
     b.add("T3", fmt::format("disc {}, tail {}: volume {:.3f} GB", disc, tail, resident / 1e9), {0}, resident, true);
     Queries<std::uint16_t> q(b, acquired, volume);
-    const BitMask bf = ring(0, 30), adf = ring(30, 60), adf2 = ring(40, 80), df = ring(30, INFINITY);
-    q.sums("T5", "BF r=30", {&bf, 1}, {&volume, 1});
-    q.sums("T6adf", "ADF 30-60", {&adf, 1}, {&volume, 1});
-    q.sums("T6adf2", "ADF 40-80", {&adf2, 1}, {&volume, 1});
-    q.sums("T6df", "DF >= 30", {&df, 1}, {&volume, 1});
-    q.moved("T7", bf, ring(0, 30, 1), "BF moved by 1 px");
-    q.moved("T7far", bf, ring(0, 30, 5), "BF moved by 5 px");
-    q.moments("T8", volume.valid_pixels(), "CoM, all pixels");
-    q.moments("T8m30", bf, "CoM, r <= 30");
-    q.moments("T8m60", ring(0, 60), "CoM, r <= 60");
-    q.pattern("T9", whole(volume.shape().scan), "sum pattern");
+    rows_of_every_set(q, volume);
   }
   b.set.clear();
 }

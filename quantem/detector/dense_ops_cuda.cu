@@ -16,21 +16,17 @@ constexpr std::uint64_t round_up(std::uint64_t n) {
 }  // namespace
 
 Result<DenseQuery> DenseQuery::open(const Volume& volume, const Job& job, const char* what) {
-  ProgressMeter meter(job, what, 1, "parts");
-  if (meter.cancelled()) return meter.cancelled_error(what);
-  QUANTEM_TRY_ASSIGN(context, CudaContext::of(volume.device()));
-  auto session = volume.derived().get<DenseSession>([] { return DenseSession(); });
-  return Result<DenseQuery>(DenseQuery(volume, context, std::move(session)));
+  return open_with<DenseQuery, DenseSession>(volume, job, what, [] { return DenseSession(); });
 }
 
 Result<DenseQuery::Placed> DenseQuery::place(std::uint64_t result_bytes,
                                              std::span<const std::span<const std::byte>> parts) {
   std::uint64_t n_up = 0;
   for (const auto& part : parts) n_up += round_up(part.size());
-  QUANTEM_TRY_ASSIGN(area, context_->work_area(round_up(result_bytes) + n_up));
+  QUANTEM_TRY_ASSIGN(area, context().work_area(round_up(result_bytes) + n_up));
   Placed placed{area, {}};
   if (n_up == 0) return Result<Placed>(std::move(placed));
-  QUANTEM_TRY_ASSIGN(staging, context_->pinned_upload(n_up));
+  QUANTEM_TRY_ASSIGN(staging, context().pinned_upload(n_up));
   char* to = static_cast<char*>(area) + round_up(result_bytes);
   std::uint64_t at = 0;
   for (const auto& part : parts) {
@@ -38,16 +34,8 @@ Result<DenseQuery::Placed> DenseQuery::place(std::uint64_t result_bytes,
     placed.parts.push_back(to + at);
     at += round_up(part.size());
   }
-  QUANTEM_TRY(context_->check(cudaMemcpyAsync(to, staging, n_up, cudaMemcpyHostToDevice, stream()), "query"));
+  QUANTEM_TRY(context().check(cudaMemcpyAsync(to, staging, n_up, cudaMemcpyHostToDevice, stream()), "query"));
   return Result<Placed>(std::move(placed));
-}
-
-Result<const void*> DenseQuery::copy_down(const void* device_data, std::uint64_t n_bytes) {
-  QUANTEM_TRY_ASSIGN(pinned, context_->pinned_result(n_bytes));
-  QUANTEM_TRY(
-      context_->check(cudaMemcpyAsync(pinned, device_data, n_bytes, cudaMemcpyDeviceToHost, stream()), "result"));
-  QUANTEM_TRY(context_->synchronize("result"));
-  return static_cast<const void*>(pinned);
 }
 
 }  // namespace detector_detail

@@ -1,15 +1,12 @@
 #pragma once
 // One query of a dense volume on a CUDA device: its context locked, its stream, and what is kept with the volume between queries.
 
-#include <cuda_runtime_api.h>
-
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "quantem/detector/cuda_query.h"
 #include "quantem/detector/detector_ops.h"
 #include "quantem/resident/dense_device.h"
-#include "quantem/runtime/cuda_context.h"
 
 namespace quantem::detector_detail {
 
@@ -18,25 +15,22 @@ struct DenseSession {
   mutable std::vector<std::uint64_t> total;  // sum over all valid pixels at each position; empty until it is needed
 };
 
-class DenseQuery {
+class DenseQuery : public CudaQuery {
  public:
   static Result<DenseQuery> open(const Volume& volume, const Job& job, const char* what);
 
-  [[nodiscard]] CudaContext& context() const { return *context_; }
-  [[nodiscard]] cudaStream_t stream() const { return reinterpret_cast<cudaStream_t>(context_->query_stream()); }
-  [[nodiscard]] const Volume& volume() const { return *volume_; }
   [[nodiscard]] const DenseSession& session() const { return *session_; }
-  [[nodiscard]] std::uint64_t n_positions() const { return volume_->shape().n_positions(); }
+  [[nodiscard]] std::uint64_t n_positions() const { return volume().shape().n_positions(); }
   [[nodiscard]] std::uint32_t frame_pixels() const {
-    return static_cast<std::uint32_t>(volume_->shape().frame_pixels());
+    return static_cast<std::uint32_t>(volume().shape().frame_pixels());
   }
   template <class T>
   [[nodiscard]] const T* counts() const {
-    return volume_->dense_device()->counts.as<T>();
+    return volume().dense_device()->counts.as<T>();
   }
   // Whether every frame is a whole number of 16-byte segments: then every frame begins at one.
   [[nodiscard]] bool has_segments() const {
-    return volume_->shape().frame_pixels() * item_bytes(volume_->dtype()) % 16 == 0;
+    return volume().shape().frame_pixels() * item_bytes(volume().dtype()) % 16 == 0;
   }
 
   // What one launch needs, in the work area: room for its results, then copies of the parts, each at a multiple of 256 bytes. One
@@ -46,16 +40,12 @@ class DenseQuery {
     std::vector<const void*> parts;
   };
   Result<Placed> place(std::uint64_t result_bytes, std::span<const std::span<const std::byte>> parts);
-  // The result of the launch, in pinned memory, after waiting for it; valid until the next query.
-  Result<const void*> copy_down(const void* device_data, std::uint64_t n_bytes);
 
  private:
+  friend CudaQuery;
   DenseQuery(const Volume& volume, CudaContext* context, std::shared_ptr<const DenseSession> session)
-      : volume_(&volume), context_(context), session_(std::move(session)), lock_(context->query_lock()) {}
-  const Volume* volume_;
-  CudaContext* context_;
+      : CudaQuery(volume, context), session_(std::move(session)) {}
   std::shared_ptr<const DenseSession> session_;
-  std::unique_lock<std::mutex> lock_;
 };
 
 template <class T>

@@ -207,19 +207,15 @@ Result<const std::uint32_t*> SlicedSession::valid_positions(CudaContext& context
 }
 
 Result<SlicedQuery> SlicedQuery::open(const Volume& volume, const Job& job, const char* what) {
-  ProgressMeter meter(job, what, 1, "parts");
-  if (meter.cancelled()) return meter.cancelled_error(what);
-  QUANTEM_TRY_ASSIGN(context, CudaContext::of(volume.device()));
-  auto session = volume.derived().get<SlicedSession>([&] { return SlicedSession(volume); });
-  return Result<SlicedQuery>(SlicedQuery(volume, context, std::move(session)));
+  return open_with<SlicedQuery, SlicedSession>(volume, job, what, [&] { return SlicedSession(volume); });
 }
 
 double SlicedQuery::largest_count() const {
-  return volume_->audit().count_max;
+  return volume().audit().count_max;
 }
 
 Result<std::vector<SlicedSession::Placed>> SlicedQuery::place(std::span<const SlicedSession::Request> requests) {
-  return session_->place(*context_, device(), requests);
+  return session_->place(context(), device(), requests);
 }
 
 Result<std::vector<SlicedSession::Placed>> SlicedQuery::plans_of_masks(std::span<const BitMask> masks) {
@@ -231,7 +227,7 @@ Result<std::vector<SlicedSession::Placed>> SlicedQuery::plans_of_masks(std::span
 
 Result<std::vector<SlicedSession::Placed>> SlicedQuery::plans_of_moments(const BitMask& selected) {
   const auto moment = [this, &selected](bool along_rows) {
-    return terms_of_moment(device().layout, selected, volume_->valid_pixels(), along_rows);
+    return terms_of_moment(device().layout, selected, volume().valid_pixels(), along_rows);
   };
   const SlicedSession::Request requests[] = {
       {PlanKind::sum, &selected, [&] { return terms_of(session_->planner.plan(selected)); }},
@@ -242,10 +238,10 @@ Result<std::vector<SlicedSession::Placed>> SlicedQuery::plans_of_moments(const B
 
 Result<std::uint64_t> SlicedQuery::largest_total() {
   if (session_->has_largest_total) return session_->largest_total;
-  const BitMask& valid = volume_->valid_pixels();
+  const BitMask& valid = volume().valid_pixels();
   QUANTEM_TRY_ASSIGN(plans, plans_of_masks({&valid, 1}));
   const std::uint64_t n_bytes = device().n_positions * 8;
-  QUANTEM_TRY_ASSIGN(area, context_->work_area(n_bytes));
+  QUANTEM_TRY_ASSIGN(area, context().work_area(n_bytes));
   SumLaunch launch;
   const SlicedDevice* volume = &device();
   launch.volumes = {&volume, 1};
@@ -254,7 +250,7 @@ Result<std::uint64_t> SlicedQuery::largest_total() {
       std::bit_width(static_cast<std::uint64_t>(largest_count()) * std::max<std::uint64_t>(1, valid.n_set())));
   launch.wide = static_cast<std::uint64_t*>(area);
   launch.stride = device().n_positions;
-  QUANTEM_TRY(launch_sums(*context_, launch));
+  QUANTEM_TRY(launch_sums(context(), launch));
   QUANTEM_TRY_ASSIGN(pinned, copy_down(area, n_bytes));
   const auto* sums = static_cast<const std::uint64_t*>(pinned);
   session_->largest_total = *std::max_element(sums, sums + device().n_positions);
@@ -262,11 +258,11 @@ Result<std::uint64_t> SlicedQuery::largest_total() {
   return session_->largest_total;
 }
 
-Result<const void*> SlicedQuery::copy_down(const void* device_data, std::uint64_t n_bytes) {
-  QUANTEM_TRY_ASSIGN(pinned, context_->pinned_result(n_bytes));
+Result<const void*> CudaQuery::copy_down(const void* device_data, std::uint64_t n_bytes) {
+  QUANTEM_TRY_ASSIGN(pinned, context().pinned_result(n_bytes));
   QUANTEM_TRY(
-      context_->check(cudaMemcpyAsync(pinned, device_data, n_bytes, cudaMemcpyDeviceToHost, stream()), "result"));
-  QUANTEM_TRY(context_->synchronize("result"));
+      context().check(cudaMemcpyAsync(pinned, device_data, n_bytes, cudaMemcpyDeviceToHost, stream()), "result"));
+  QUANTEM_TRY(context().synchronize("result"));
   return static_cast<const void*>(pinned);
 }
 

@@ -2,16 +2,13 @@
 // One query of an encoded volume on a CUDA device: its context locked, its stream, and what is kept with the volume between queries
 // (costs for the planner, plans in device memory, the largest whole-detector sum).
 
-#include <cuda_runtime_api.h>
-
 #include <functional>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "quantem/detector/cuda_query.h"
 #include "quantem/detector/detector_ops.h"
 #include "quantem/detector/sums_cuda.h"
-#include "quantem/runtime/cuda_context.h"
 
 namespace quantem::detector_detail {
 
@@ -60,15 +57,12 @@ class SlicedSession {
   mutable std::uint64_t used_ = 0, n_uploads_ = 0;
 };
 
-class SlicedQuery {
+class SlicedQuery : public CudaQuery {
  public:
   static Result<SlicedQuery> open(const Volume& volume, const Job& job, const char* what);
 
-  [[nodiscard]] CudaContext& context() const { return *context_; }
-  [[nodiscard]] const SlicedDevice& device() const { return *volume_->sliced_device(); }
+  [[nodiscard]] const SlicedDevice& device() const { return *volume().sliced_device(); }
   [[nodiscard]] const SlicedSession& session() const { return *session_; }
-  [[nodiscard]] const Volume& volume() const { return *volume_; }
-  [[nodiscard]] cudaStream_t stream() const { return reinterpret_cast<cudaStream_t>(context_->query_stream()); }
   [[nodiscard]] double largest_count() const;
 
   // Plans of masks and of moments over `selected` (valid pixels only).
@@ -79,16 +73,11 @@ class SlicedQuery {
   // The largest sum over the whole detector at any position; computed once a volume.
   Result<std::uint64_t> largest_total();
 
-  // Copies to pinned memory and waits; valid until the next query.
-  Result<const void*> copy_down(const void* device_data, std::uint64_t n_bytes);
-
  private:
+  friend CudaQuery;
   SlicedQuery(const Volume& volume, CudaContext* context, std::shared_ptr<const SlicedSession> session)
-      : volume_(&volume), context_(context), session_(std::move(session)), lock_(context->query_lock()) {}
-  const Volume* volume_;
-  CudaContext* context_;
+      : CudaQuery(volume, context), session_(std::move(session)) {}
   std::shared_ptr<const SlicedSession> session_;
-  std::unique_lock<std::mutex> lock_;
 };
 
 // Bits of sums with weights up to `weight` in magnitude; 64 where they do not fit.

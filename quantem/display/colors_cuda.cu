@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "quantem/display/device_kernels.h"
+#include "quantem/display/each_value.cuh"
 #include "quantem/runtime/current_device.cuh"
 
 namespace quantem::display_detail {
@@ -98,13 +99,7 @@ __global__ void __launch_bounds__(kThreads) count_levels(const __grid_constant__
     }
     ++n;
   };
-  const u32 n_fours = work.n_values / 4;
-  const auto* fours = reinterpret_cast<const float4*>(work.values);
-  for (u64 i = u64{blockIdx.x} * kThreads + threadIdx.x; i < n_fours; i += u64{gridDim.x} * kThreads) {
-    const float4 v = __ldg(fours + i);
-    count(v.x), count(v.y), count(v.z), count(v.w);
-  }
-  if (blockIdx.x == 0 && threadIdx.x < work.n_values % 4) count(work.values[u64{n_fours} * 4 + threadIdx.x]);
+  each_value<kThreads>(work.values, work.n_values, count);
   if (n) atomicAdd(&counts[bin], n);
   __syncthreads();
   for (u32 i = threadIdx.x; i < kCounts; i += kThreads)

@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include "quantem/display/device_kernels.h"
+#include "quantem/display/each_value.cuh"
 #include "quantem/runtime/current_device.cuh"
 
 namespace quantem::display_detail {
@@ -143,13 +144,7 @@ __global__ void __launch_bounds__(kThreads) count_keys(const __grid_constant__ S
     for (u32 r = 0; r < kSets; ++r)
       if (prefix[r] == key >> Shift >> Bits) return run.add(bins + r * kBins + digit);
   };
-  const u32 n_fours = work.n_values / 4;
-  const auto* fours = reinterpret_cast<const float4*>(work.values);
-  for (u64 i = u64{blockIdx.x} * kThreads + threadIdx.x; i < n_fours; i += u64{gridDim.x} * kThreads) {
-    const float4 v = __ldg(fours + i);
-    count(v.x), count(v.y), count(v.z), count(v.w);
-  }
-  if (blockIdx.x == 0 && threadIdx.x < work.n_values % 4) count(work.values[u64{n_fours} * 4 + threadIdx.x]);
+  each_value<kThreads>(work.values, work.n_values, count);
   run.flush();
   __syncthreads();
   for (u32 i = threadIdx.x; i < kSets * kBins; i += kThreads)

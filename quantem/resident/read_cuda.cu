@@ -2,13 +2,12 @@
 // dense ones that stay there.
 
 #include <algorithm>
-#include <cstring>
 
 #include "quantem/resident/dense_device.h"
+#include "quantem/resident/device_image.h"
 #include "quantem/resident/read_cuda.h"
 #include "quantem/resident/sliced_device.cuh"
 #include "quantem/runtime/current_device.cuh"
-#include "quantem/runtime/thread_pool.h"
 
 namespace quantem {
 namespace {
@@ -82,22 +81,13 @@ __global__ void __launch_bounds__(256)
 
 // Rows of the region, some at a time: `fill(first row, rows, counts on the device)` makes them, then they come down to `out`.
 template <class Fill>
-Result<Done> bring_down(CudaContext& context, u64 n_rows, u64 rows_at_once, u64 row_bytes, char* counts,
-                        std::span<std::byte> out, const Fill& fill) {
-  const auto stream = reinterpret_cast<cudaStream_t>(context.query_stream());
+Result<Done> bring_rows_down(CudaContext& context, u64 n_rows, u64 rows_at_once, u64 row_bytes, char* counts,
+                             std::span<std::byte> out, const Fill& fill) {
   for (u64 row = 0; row < n_rows; row += rows_at_once) {
-    const u64 n_here = std::min(rows_at_once, n_rows - row), n_bytes = n_here * row_bytes;
+    const u64 n_here = std::min(rows_at_once, n_rows - row);
     fill(static_cast<u32>(row), static_cast<u32>(n_here), counts);
     QUANTEM_TRY(context.check(cudaGetLastError(), "read"));
-    QUANTEM_TRY_ASSIGN(pinned, context.pinned_result(n_bytes));
-    QUANTEM_TRY(context.check(cudaMemcpyAsync(pinned, counts, n_bytes, cudaMemcpyDeviceToHost, stream), "read"));
-    QUANTEM_TRY(context.synchronize("read"));
-    constexpr u64 kPart = u64{1} << 20;
-    std::byte* to = out.data() + row * row_bytes;
-    parallel_for((n_bytes + kPart - 1) / kPart, [&](u64 i) {
-      std::memcpy(to + i * kPart, static_cast<const std::byte*>(pinned) + i * kPart,
-                  std::min(kPart, n_bytes - i * kPart));
-    });
+    QUANTEM_TRY(bring_down(context, out.data() + row * row_bytes, counts, n_here * row_bytes));
   }
   return Done{};
 }
@@ -144,7 +134,7 @@ Result<Done> read_rows(CudaContext& context, const Volume& volume, const Region&
       static_cast<u32*>(order)[i] = device.layout.stream_of_pixel[u64{r} * device.layout.det.cols + c];
   QUANTEM_TRY(context.check(cudaMemcpyAsync(area, order, d.count() * 4, cudaMemcpyHostToDevice, stream), "read"));
   work.stream_of_pixel = static_cast<const u32*>(area);
-  return bring_down(
+  return bring_rows_down(
       context, s.rows, n_rows, row_bytes, static_cast<char*>(area) + order_bytes, out,
       [&](u32 row, u32 n, char* to) { launch_read<T>(work, scan, row, n, reinterpret_cast<T*>(to), stream); });
 }
@@ -158,10 +148,11 @@ Result<Done> copy_rows(CudaContext& context, const Volume& volume, const Region&
   const u64 n_rows = std::clamp<u64>(kStagingBytes / row_bytes, 1, s.rows);
   QUANTEM_TRY_ASSIGN(area, context.work_area(n_rows * row_bytes));
   const T* counts = volume.dense_device()->counts.as<T>();
-  return bring_down(context, s.rows, n_rows, row_bytes, static_cast<char*>(area), out, [&](u32 row, u32 n, char* to) {
-    copy_region<T><<<n * s.cols, 256, 0, stream>>>(counts, scan, det, volume.shape().scan.cols, volume.shape().det,
-                                                   u64{row} * s.cols, reinterpret_cast<T*>(to));
-  });
+  return bring_rows_down(
+      context, s.rows, n_rows, row_bytes, static_cast<char*>(area), out, [&](u32 row, u32 n, char* to) {
+        copy_region<T><<<n * s.cols, 256, 0, stream>>>(counts, scan, det, volume.shape().scan.cols, volume.shape().det,
+                                                       u64{row} * s.cols, reinterpret_cast<T*>(to));
+      });
 }
 
 template <class T>
