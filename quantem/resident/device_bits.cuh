@@ -54,6 +54,25 @@ __device__ __forceinline__ Sliced<C + 3> sum_of_8(const Sliced<C>* x) {
   return sum<C + 3>(sum_of_4(x), sum_of_4(x + 4));
 }
 
+// How many of eight bits are set: 14 LOP3.
+__device__ __forceinline__ Sliced<4> count_of_8(u32 a, u32 b, u32 c, u32 d, u32 e, u32 f, u32 g, u32 h) {
+  const u32 abc = a ^ b ^ c, def = d ^ e ^ f, seven = abc ^ def ^ g;                           // ones
+  const u32 two0 = majority(a, b, c), two1 = majority(d, e, f), two2 = majority(abc, def, g);  // twos
+  const u32 two3 = seven & h, twos = two0 ^ two1 ^ two2;
+  const u32 four0 = majority(two0, two1, two2), four1 = twos & two3;
+  return {{seven ^ h, twos ^ two3, four0 ^ four1, four0 & four1}};
+}
+
+// The lowest plane of a, and a >>= 1.
+template <int N>
+__device__ __forceinline__ u32 take_lowest(Sliced<N>& a) {
+  const u32 lowest = a.plane[0];
+#pragma unroll
+  for (int k = 1; k < N; ++k) a.plane[k - 1] = a.plane[k];
+  a.plane[N - 1] = 0;
+  return lowest;
+}
+
 // a ^= mask in every plane: with all bits set, a becomes -a - 1, so that adding to it subtracts.
 template <int N>
 __device__ __forceinline__ void toggle(Sliced<N>& a, u32 mask) {

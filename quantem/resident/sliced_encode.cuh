@@ -51,9 +51,8 @@ void start_clear_flagged(const PlaneRows& rows, u64 first_position, u32 n_frames
 void start_transpose(const PlaneRows& rows, const Slices& pixels, const u32* stream_of_pixel, u32 n_pixels,
                      u32 n_blocks, cudaStream_t stream);
 
-// sliced_tiles_cuda.cu. allow_tiles() once, before the first start_tiles().
-cudaError_t allow_tiles();
-void start_tiles(const Slices& pixels, const Slices& tiles, const Geometry& geometry, u32 item_bits, u32 n_blocks,
+// sliced_tiles_cuda.cu
+void start_tiles(const Slices& pixels, const Slices& tiles, const Geometry& geometry, u32 n_blocks,
                  cudaStream_t stream);
 
 // sliced_directory_cuda.cu. cut: [block][stream] width | listed << 6; totals: [block] {planes, listed bits}.

@@ -221,7 +221,6 @@ Result<std::unique_ptr<SlicedDeviceBuilder>> SlicedDeviceBuilder::make(CudaConte
   }
   AreaPieces pieces(o.work ? o.work : state->own_work.data());
   for (State::OneLane& lane : state->lanes) QUANTEM_TRY(state->make_lane(lane, bytes, pieces));
-  QUANTEM_TRY(context.check(allow_tiles(), "tile sums"));
   QUANTEM_TRY(context.check(cudaDeviceSynchronize(), "load set-up"));
   return std::unique_ptr<SlicedDeviceBuilder>(new SlicedDeviceBuilder(std::move(state)));
 }
@@ -254,7 +253,7 @@ Result<Done> SlicedDeviceBuilder::encode(std::uint32_t lane, std::uint64_t first
   l.first_block = first_block;
   l.n_blocks = n_blocks;
   start_transpose(d.rows, d.pixels, s.stream_of_pixel.as<u32>(), s.options.layout.n_pixels, n_blocks, l.stream);
-  start_tiles(d.pixels, d.tiles, s.geometry, s.options.item_bits, n_blocks, l.stream);
+  start_tiles(d.pixels, d.tiles, s.geometry, n_blocks, l.stream);
   start_widths(d.pixels, d.tiles, d.cut, n_blocks, l.stream);
   start_directory(s.volume->view,
                   {s.volume->directory.as<u32>(), s.volume->list_end.as<u16>(), s.volume->list_start.as<u32>()}, d.cut,

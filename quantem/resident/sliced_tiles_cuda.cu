@@ -1,9 +1,11 @@
 // Sums over 8x8 and 32x32 detector tiles and first moments over 32x32 ones, bit-sliced: 32 positions an operation, two LOP3 a plane.
 //
 //   sum_tiles   CTA of 256 = one 32x32 tile of one block; half-warp = one of its 16 8x8 tiles, lane = a word of 32 positions
-//               grid: 32x32 tiles, blocks; started twice, for narrow and for wide pixels (see the kernel)
-//               1.7 ms without moments, bound by the latency of loads (24 % occupancy, DRAM 43 %)
-// Planes that hold no one are neither read nor written. Exact: every sum has all the bits it needs, W + 6 ... W + 15.
+//               grid: 32x32 tiles, blocks
+// Bit by bit, like adding by hand: of plane p the ones of a tile's 64 pixels are counted, the count is added to what plane p - 1 carried
+// over, the lowest bit of the result is plane p of the tile's sum and the rest is carried on. What is carried stays below what one plane
+// can add (64 for the sum, 224 for a moment), whatever the width of the pixels, so one kernel in few registers serves them all, and all
+// 288 CTAs of a slab are resident at once. Planes that hold no one are neither read nor written. Exact: every sum has all its bits.
 
 #include <cuda_runtime.h>
 
@@ -14,166 +16,163 @@ namespace {
 
 using namespace bits;
 
-// A half-warp stores one stream of which lane k holds word k of every plane. All 32 lanes come here; `store` may be false.
-template <int N>
-__device__ __forceinline__ void store_stream(const Slices& out, u64 block, u32 stream, const Sliced<N>& s, bool store) {
-  const u32 k = threadIdx.x % 16;
-  u64 used = 0;
-  const u64 at = (block * out.n_streams + stream) * out.n_planes;
-#pragma unroll
-  for (int p = 0; p < N; ++p) {
-    const u32 n = half_warp_sum(__popc(s.plane[p]));
-    if (n == 0 || !store) continue;
-    used |= u64{1} << p;
-    out.planes[(at + p) * kWords + k] = s.plane[p];
-    if (k == 0) out.set_bits[at + p] = static_cast<u16>(n);
-  }
-  if (store && k == 0) out.used[block * out.n_streams + stream] = used;
+// A half-warp stores plane p of one stream, of which lane k holds word k; `at` is the stream's first plane. All 32 lanes come here;
+// `store` may be false.
+__device__ __forceinline__ void store_plane(const Slices& out, u64 at, u32 p, u32 word, bool store, u64& used) {
+  const u32 k = threadIdx.x % 16, n = half_warp_sum(__popc(word));
+  if (n == 0 || !store) return;
+  used |= u64{1} << p;
+  out.planes[(at + p) * kWords + k] = word;
+  if (k == 0) out.set_bits[at + p] = static_cast<u16>(n);
 }
 
-// Thread = word k of one 8x8 tile: its sum and first moments, from W planes a pixel. Row sums are made once and serve both the sum and the
-// row moment; column sums stay in registers until the end.
-template <int W>
-struct TileSums {
-  Sliced<W + 6> total;
-  Sliced<W + 9> row, col;
+// What the planes so far carry over to the next one, of an 8x8 tile: at most 63, 223, 223, and below 128, 448, 448 with that plane added.
+struct Carried {
+  Sliced<7> total;
+  Sliced<9> row, col;
 };
-template <int W>
-__device__ __forceinline__ void sum_tile8(const Slices& px, u64 block, u32 first, u32 n_rows, u32 n_cols, u32 k,
-                                          TileSums<W>& t) {
-  t = {};
-  Sliced<W + 3> cols[8] = {};
+
+// Adds one plane of the tile's pixels, two rows (16 loads) at a time. `from` is the plane's word of the first pixel, pixels are kStride
+// words apart; bit 8 r + c of `which`: the pixel in row r, column c has ones in this plane.
+template <u32 kStride>
+__device__ __forceinline__ void add_plane(const u32* from, u32 n_cols, u64 which, Carried& sums) {
 #pragma unroll 1
-  for (u32 r = 0; r < n_rows; ++r) {
-    Sliced<W + 3> row = {};
+  for (u32 pair = 0; pair < 4; ++pair, which >>= 16, from += 2 * n_cols * kStride) {
+    const u32 here = static_cast<u32>(which) & 0xffff;
+    if (here == 0) continue;
+    const u32* next_row = from + n_cols * kStride;
+    u32 x[8], y[8];
 #pragma unroll
-    for (u32 c = 0; c < 8; ++c) {
-      if (c >= n_cols) continue;
-      const u64 stream = block * px.n_streams + first + r * n_cols + c;
-      const u32 used = static_cast<u32>(__ldg(px.used + stream));
-      const u32* from = px.planes + stream * px.n_planes * kWords + k;
-      Sliced<W> v;
+    for (u32 c = 0; c < 8; ++c) x[c] = here >> c & 1 ? __ldg(from + c * kStride) : 0;
 #pragma unroll
-      for (int p = 0; p < W; ++p) v.plane[p] = used >> p & 1 ? __ldg(from + p * kWords) : 0;
-      add(row, v);
-      add(cols[c], v);
-    }
-    add(t.total, row);
-    if (r & 1) add<0>(t.row, row);
-    if (r & 2) add<1>(t.row, row);
-    if (r & 4) add<2>(t.row, row);
-  }
-#pragma unroll
-  for (u32 c = 1; c < 8; ++c) {
-    if (c & 1) add<0>(t.col, cols[c]);
-    if (c & 2) add<1>(t.col, cols[c]);
-    if (c & 4) add<2>(t.col, cols[c]);
+    for (u32 c = 0; c < 8; ++c) y[c] = here >> (8 + c) & 1 ? __ldg(next_row + c * kStride) : 0;
+    const Sliced<4> left = count_of_8(x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3]),
+                    right = count_of_8(x[4], x[5], x[6], x[7], y[4], y[5], y[6], y[7]);
+    const Sliced<5> both = sum<5>(left, right);
+    add(sums.total, both);
+    add(sums.row, count_of_8(y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]));
+    if (pair & 1) add<1>(sums.row, both);
+    if (pair & 2) add<2>(sums.row, both);
+    Sliced<6> col = {};  // columns by the bits of their number; at most 8 + 16 + 32
+    add(col, count_of_8(x[1], x[3], x[5], x[7], y[1], y[3], y[5], y[7]));
+    add<1>(col, count_of_8(x[2], x[3], x[6], x[7], y[2], y[3], y[6], y[7]));
+    add<2>(col, right);
+    add(sums.col, col);
   }
 }
 
-// The 16 8x8 tiles of a 32x32 tile, half-warp t each; then three half-warps add them up: the sum, the row moment, the column moment.
-template <int W>
-__device__ void sum_tile32(const Slices& px, const Slices& out, const Geometry& g, u64 block, u32 big, u32* shared) {
-  const u32 k = threadIdx.x % 16, t = threadIdx.x / 16;
+// One plane of the 8x8 tiles of a 32x32 tile: [sum, row moment, column moment][tile][word].
+using TilePlanes = u32[3][16][kWords];
+
+__device__ __forceinline__ Sliced<5> count_of_16(const u32 (&tiles)[16][kWords], u32 k, u32 swap) {
+  u32 x[16];
+#pragma unroll
+  for (u32 t = 0; t < 16; ++t) x[t] = tiles[t ^ swap][k];
+  return sum<5>(count_of_8(x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]),
+                count_of_8(x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15]));
+}
+
+// Adds one plane of the 16 8x8 tiles to a first moment of the 32x32 tile: theirs, and eight times their row or column of tiles times
+// their sums. At most 16 + 8 * 8 + 16 * 8 = 208 a plane, so at most 207 are carried over. axis 0: rows, 1: columns.
+__device__ __forceinline__ void add_moments(const TilePlanes& tiles, u32 axis, u32 k, Sliced<9>& moment) {
+  add(moment, count_of_16(tiles[1 + axis], k, axis));  // the halves of a warp in different banks
+  const u32 along = axis == 0 ? 4 : 1, across = axis == 0 ? 1 : 4;
+  Sliced<3> at[4];
+#pragma unroll
+  for (u32 a = 1; a < 4; ++a) {
+    Sliced<1> x[4];
+#pragma unroll
+    for (u32 b = 0; b < 4; ++b) x[b].plane[0] = tiles[0][a * along + b * across][k];
+    at[a] = sum_of_4(x);
+  }
+  add<3>(moment, sum<4>(at[1], at[3]));
+  add<4>(moment, sum<4>(at[2], at[3]));
+}
+
+// The 8x8 tiles run up to kGroup planes ahead of warps 0 and 1, which add them up to the 32x32 sum and to its two moments.
+// kItemBits: planes that a pixel has room for.
+template <u32 kItemBits>
+__global__ void __launch_bounds__(256, 3) sum_tiles(Slices px, Slices out, Geometry g) {
+  constexpr u32 kGroup = 4;
+  __shared__ TilePlanes shared[2][kGroup];
+  __shared__ u32 used;
+  const u32 lane = threadIdx.x % 32, k = threadIdx.x % 16, half = lane / 16, t = threadIdx.x / 16,
+            warp = threadIdx.x / 32, big = blockIdx.x;
+  const u64 block = blockIdx.y;
   const u32 tr = big / g.tiles32_cols * 4 + t / 4, tc = big % g.tiles32_cols * 4 + t % 4;  // of the 8x8 tile
   const bool inside = tr * 8 < g.det_rows && tc * 8 < g.det_cols;
-  TileSums<W> sums = {};
-  if (inside) {
-    const u32 n_rows = min(8u, g.det_rows - tr * 8), n_cols = min(8u, g.det_cols - tc * 8);
-    sum_tile8<W>(px, block, tr * 8 * g.det_cols + n_rows * tc * 8, n_rows, n_cols, k, sums);
-  }
-  __syncwarp();
-  store_stream(out, block, tr * g.tiles8_cols + tc, sums.total, inside);
-  const auto give = [&](const auto& s, int n) {  // to shared[plane][tile][word]
-    __syncthreads();
-    for (int p = 0; p < n; ++p) shared[(p * 16 + t) * 16 + k] = s.plane[p];
-    __syncthreads();
-  };
-  const auto take = [&]<int N>(u32 tile, Sliced<N>& s) {
-#pragma unroll
-    for (int p = 0; p < N; ++p) s.plane[p] = shared[(p * 16 + tile) * 16 + k];
-  };
-  // Warps 0, 1 and 2 add; both halves of each do the same work, the first stores.
-  const u32 role = threadIdx.x / 32;
-  Sliced<W + 10> total = {};
-  Sliced<W + 15> moment = {};
-  give(sums.total, W + 6);
-  if (role < 3)
-    for (u32 i = 0; i < 16; ++i) {
-      Sliced<W + 6> s;
-      take(i, s);
-      if (role == 0) add(total, s);
-      const u32 coarse = role == 1 ? i / 4 : i % 4;  // rows or columns of eight in front of the tile
-      if (role > 0 && coarse & 1) add<3>(moment, s);
-      if (role > 0 && coarse & 2) add<4>(moment, s);
-    }
-  for (const u32 axis : {1u, 2u}) {
-    axis == 1 ? give(sums.row, W + 9) : give(sums.col, W + 9);
-    if (role == axis)
-      for (u32 i = 0; i < 16; ++i) {
-        Sliced<W + 9> s;
-        take(i, s);
-        add(moment, s);
-      }
-  }
-  const bool first_half = threadIdx.x % 32 < 16;
-  if (role == 0) store_stream(out, block, g.n_tiles8 + big, total, first_half);
-  if (role == 1 || role == 2)
-    store_stream(out, block, g.n_tiles8 + g.n_tiles32 + 2 * big + role - 1, moment, first_half);
-}
-
-// The widest pixel of the tile decides which of two kernels takes it, so that the usual narrow one keeps its registers; the other
-// returns at once.
-template <bool kWide>
-__global__ void __launch_bounds__(256) sum_tiles(Slices px, Slices out, Geometry g) {
-  extern __shared__ u32 shared[];
-  __shared__ u32 used;
-  const u32 big = blockIdx.x;
-  const u64 block = blockIdx.y;
+  const u32 n_rows = inside ? min(8u, g.det_rows - tr * 8) : 0, n_cols = inside ? min(8u, g.det_cols - tc * 8) : 0;
+  const u64 first = block * px.n_streams + tr * 8 * g.det_cols + n_rows * tc * 8;
   if (threadIdx.x == 0) used = 0;
-  __syncthreads();
-  // The tile's pixels lie in at most four runs of streams, one a row of 8x8 tiles.
-  const u32 row0 = big / g.tiles32_cols * 32, col0 = big % g.tiles32_cols * 32, n_cols = min(32u, g.det_cols - col0);
-  u32 mine = 0;
-  for (u32 i = threadIdx.x; i < 32 * 32; i += 256) {
-    const u32 r = row0 + i / 32, c = i % 32;
-    if (r >= g.det_rows || c >= n_cols) continue;
-    const u32 tile_rows = min(8u, g.det_rows - r / 8 * 8), first = r / 8 * 8 * g.det_cols + tile_rows * col0;
-    mine |= static_cast<u32>(__ldg(px.used + block * px.n_streams + first + r % 8 * n_cols + c));
+  u32 mine[4];  // planes of the pixels in row 2 j + k / 8, column k % 8
+#pragma unroll
+  for (u32 j = 0; j < 4; ++j) {
+    const u32 r = 2 * j + k / 8, c = k % 8;
+    mine[j] = r < n_rows && c < n_cols ? static_cast<u32>(__ldg(px.used + first + r * n_cols + c)) : 0;
   }
-  mine = __reduce_or_sync(~0u, mine);
-  if (threadIdx.x % 32 == 0 && mine) atomicOr(&used, mine);
+  const u32 of_warp = __reduce_or_sync(~0u, mine[0] | mine[1] | mine[2] | mine[3]);
   __syncthreads();
-  const u32 widest = 32 - __clz(used);
-  if constexpr (kWide) {
-    if (widest <= 7) return;
-    if (widest <= 16)
-      sum_tile32<16>(px, out, g, block, big, shared);
-    else
-      sum_tile32<32>(px, out, g, block, big, shared);
-  } else {
-    if (widest <= 4)
-      sum_tile32<4>(px, out, g, block, big, shared);
-    else if (widest <= 7)
-      sum_tile32<7>(px, out, g, block, big, shared);
+  if (lane == 0 && of_warp) atomicOr(&used, of_warp);
+  __syncthreads();
+  const u32 widest = 32 - __clz(used), widest_of_warp = 32 - __clz(of_warp);
+  // A 32x32 moment is below 15872 * 2^widest, an 8x8 one below 224 * 2^widest.
+  const u32 n_planes = widest ? widest + 14 : 0, n_planes8 = widest + 8;
+
+  constexpr u32 kStride = kItemBits * kWords;
+  const u32* from = px.planes + first * kStride + k;
+  const u64 at8 = (block * out.n_streams + tr * g.tiles8_cols + tc) * out.n_planes;
+  const u64 stream32 = block * out.n_streams + g.n_tiles8 + (warp == 0 ? big : g.n_tiles32 + 2 * big + half);
+  Carried sums = {};
+  Sliced<9> carried32 = {};  // of the 32x32 sum (at most 15) or moment
+  u64 used8 = 0, used32 = 0;
+  for (u32 p0 = 0; p0 < n_planes; p0 += kGroup) {
+    TilePlanes* planes = shared[p0 / kGroup % 2];  // the other one is still read
+#pragma unroll 1
+    for (u32 i = 0; i < kGroup; ++i) {
+      const u32 p = p0 + i;
+      if (p < widest_of_warp) {
+        u64 which = 0;
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) which |= u64{__ballot_sync(~0u, mine[j] >> p & 1) >> 16 * half & 0xffff} << 16 * j;
+        add_plane<kStride>(from + p * kWords, n_cols, which, sums);
+        __syncwarp();
+      }
+      const u32 total = take_lowest(sums.total);
+      planes[i][0][t][k] = total;
+      planes[i][1][t][k] = take_lowest(sums.row);
+      planes[i][2][t][k] = take_lowest(sums.col);
+      store_plane(out, at8, p, total, inside, used8);
+    }
+    __syncthreads();
+    if (warp > 1) continue;
+#pragma unroll 1
+    for (u32 i = 0; i < kGroup; ++i) {
+      const bool more = p0 + i < n_planes8;
+      if (more && warp == 0) add(carried32, count_of_16(planes[i][0], k, 0));
+      if (more && warp == 1) add_moments(planes[i], half, k, carried32);
+      store_plane(out, stream32 * out.n_planes, p0 + i, take_lowest(carried32), warp == 1 || half == 0, used32);
+    }
   }
-}
-constexpr u32 tiles_shared_bytes(u32 widest) {
-  return ((widest <= 7 ? 7 : widest <= 16 ? 16 : 32) + 9) * 16 * 16 * 4;
+  if (k != 0) return;
+  if (inside) out.used[block * out.n_streams + tr * g.tiles8_cols + tc] = used8;
+  if (warp == 1 || threadIdx.x == 0) out.used[stream32] = used32;
 }
 
 }  // namespace
 
-cudaError_t allow_tiles() {
-  return cudaFuncSetAttribute(sum_tiles<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(tiles_shared_bytes(32)));
-}
-
-void start_tiles(const Slices& pixels, const Slices& tiles, const Geometry& geometry, u32 item_bits, u32 n_blocks,
+void start_tiles(const Slices& pixels, const Slices& tiles, const Geometry& geometry, u32 n_blocks,
                  cudaStream_t stream) {
   const dim3 grid(geometry.n_tiles32, n_blocks);
-  sum_tiles<false><<<grid, 256, tiles_shared_bytes(7), stream>>>(pixels, tiles, geometry);
-  sum_tiles<true><<<grid, 256, tiles_shared_bytes(item_bits), stream>>>(pixels, tiles, geometry);
+  switch (pixels.n_planes) {
+    case 8:
+      sum_tiles<8><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
+      break;
+    case 16:
+      sum_tiles<16><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
+      break;
+    default:
+      sum_tiles<32><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
+  }
 }
 
 }  // namespace quantem::sliced_encode
