@@ -26,15 +26,13 @@ __device__ __forceinline__ void store_whole(const Slab& s, const PlaneRows& rows
   u32 live = 0, top = 0;
   for (u32 p = 0; p * plane_bytes < window; ++p) {
     const uint4* from = reinterpret_cast<const uint4*>(win + p * plane_bytes);
-    u32 any = 0, raw = 0;
+    u32 any = 0;
     for (u32 u = l; u < units; u += G) {
       const uint4 v = from[u], m = __ldg(mask + u);
-      raw |= v.x | v.y | v.z | v.w;
       any |= (v.x & m.x) | (v.y & m.y) | (v.z & m.z) | (v.w & m.w);
     }
-    if (__ballot_sync(~0u, store && raw) & group) top = p + 1;
-    if (!(__ballot_sync(~0u, store && any) & group))
-      continue;  // the ballots are above: every lane reaches the next ones
+    if (!(__ballot_sync(~0u, store && any) & group)) continue;  // above: every lane reaches the next ballot
+    top = p + 1;
     live |= 1u << p;
     uint4* to = reinterpret_cast<uint4*>(
         rows.words + ((block * rows.n_planes + p) * kBlockPositions + position) * rows.row_words + first_word);
@@ -73,9 +71,9 @@ __device__ __noinline__ void store_last(const Slab& s, const PlaneRows& rows, co
         const u32 pixel = cut.n_pixels - cut.tail_elements + e - first_word * 32;
         if (pixel / 32 == w) word |= u32{tail[e * cut.item_bytes + p / 8]} >> p % 8 & 1 ? 1u << pixel % 32 : 0;
       }
+      word &= s.valid[first_word + w];
       if (const u32 need = min(kBlockBytes, ((p + 1) * plane_bytes + 15) / 16 * 16); word && need > s.seen[b])
         atomicMax(s.seen + b, need);
-      word &= s.valid[first_word + w];
       to[w] = word;
       if (word)
         atomicOr(rows.live + (block * rows.n_segments + (first_word + w) / kSegmentWords) * kBlockPositions + position,
@@ -93,17 +91,33 @@ __device__ __forceinline__ void store_planes(const Slab& s, const PlaneRows& row
   if (__any_sync(~0u, store && !last)) store_whole<G>(s, rows, win, window, b, f, store && !last);
 }
 
-// A byte of the window; a one that does not fit is remembered.
-__device__ __forceinline__ void put(u8* win, int window, int at, u32 v, u32& beyond) {
-  if (at < window)
-    win[at] = u8(v);
-  else
-    beyond |= v;
-}
+// What a block says beyond its window. The window holds every plane in which the first slab had ones, so nearly always there are only
+// zeros, and bits of pixels that the mask drops: those are let go of, though a bad pixel at 65535 has a one in every plane. What a match
+// copies from there is zero where the mask keeps all eight pixels of a byte; elsewhere it is not known, and matters only when it is
+// copied to other pixels. `lost`: a kept one had no room, or something unknown was copied. Then the stream gets a whole window.
+struct Beyond {
+  const u8* valid;  // the mask, from the block's first pixel on
+  int window, plane_bytes;
+  bool strict = false;  // nothing may be let go of
+  u32 lost = 0;
+
+  __device__ u32 kept(int at) const { return valid[at % plane_bytes]; }
+  __device__ void drop(int at, u32 byte) {
+    if (byte) lost |= strict ? byte : byte & kept(at);
+  }
+  __device__ void drop_word(int at, u32 word) {
+    for (int i = 0; word && i < 4; ++i) drop(at + i, word >> 8 * i & 255);
+  }
+  __device__ void put(u8* win, int at, u32 v) {
+    if (at < window)
+      win[at] = u8(v);
+    else
+      drop(at, v);
+  }
+};
 
 // n literals of any number, 16 bytes a turn, then words.
-__device__ __forceinline__ void copy_literals(u8* win, int window, int l, int op, int from, int n_literals,
-                                              u32& beyond) {
+__device__ __forceinline__ void copy_literals(u8* win, int l, int op, int from, int n_literals, Beyond& beyond) {
   constexpr int G = kLanes;
   u32* const win32 = reinterpret_cast<u32*>(win);
   for (int done = 0; __any_sync(~0u, done < n_literals);) {
@@ -111,28 +125,36 @@ __device__ __forceinline__ void copy_literals(u8* win, int window, int l, int op
       const int w = (op + done) / 4 + l, at = 4 * w - op + from;
       if (4 * w + 4 <= op + n_literals) {
         const u32 v = __funnelshift_r(win32[at >> 2], win32[(at >> 2) + 1], (at & 3) * 8);
-        if (4 * w < window)
+        if (4 * w < beyond.window)
           win32[w] = v;
         else
-          beyond |= v;
+          beyond.drop_word(4 * w, v);
       }
       done = min(((op + done) / 4 + G) * 4, (op + n_literals) / 4 * 4) - op;
     } else {
-      if (done + l < n_literals) put(win, window, op + done + l, win[from + done + l], beyond);
+      if (done + l < n_literals) beyond.put(win, op + done + l, win[from + done + l]);
       done += G;
     }
   }
 }
 
 // A match of any length and offset: 16 bytes a turn; words or 16-byte units where the source lies far enough behind.
-__device__ __forceinline__ void copy_match(u8* win, int window, int l, u32 group, int op, int m, int offset,
-                                           u32& beyond) {
+__device__ __forceinline__ void copy_match(u8* win, int l, u32 group, int op, int m, int offset, Beyond& beyond) {
   constexpr int G = kLanes;
   u32* const win32 = reinterpret_cast<u32*>(win);
   uint4* const win128 = reinterpret_cast<uint4*>(win);
-  const int src = op - offset, period = offset >= G ? offset : offset ? (G + offset - 1) / offset * offset : 0;
+  const int src = op - offset, window = beyond.window,
+            period = offset >= G ? offset
+                     : offset    ? (G + offset - 1) / offset * offset
+                                 : 0;
   const int r = offset && offset < G ? l % offset : l;
-  int done = src >= window ? m : 0;  // everything beyond the window is zero
+  if (op + m > window && offset % beyond.plane_bytes) {  // from pixels to others
+    for (int i = l; i < min(m, offset); i += G)
+      if (src + i >= window) beyond.lost |= beyond.kept(src + i) ^ 255;
+    // A match that repeats copies again what it has just written: nothing of that may be let go of.
+    if (m > offset) beyond.strict = true;
+  }
+  int done = src >= window ? m : 0;  // zeros, or bits that the mask drops
   u32 seen = 0;
   while (__any_sync(~0u, done < m)) {
     const bool zero = !(__ballot_sync(~0u, seen != 0) & group);
@@ -145,8 +167,10 @@ __device__ __forceinline__ void copy_match(u8* win, int window, int l, u32 group
         const u32 any = v.x | v.y | v.z | v.w;
         if (16 * u < window)
           win128[u] = v;
-        else
-          beyond |= any;
+        else if (any) {
+          beyond.drop_word(16 * u, v.x), beyond.drop_word(16 * u + 4, v.y);
+          beyond.drop_word(16 * u + 8, v.z), beyond.drop_word(16 * u + 12, v.w);
+        }
         seen |= any;
       }
       done = min(((op + done) / 16 + G) * 16, (op + m) / 16 * 16) - op;
@@ -156,25 +180,26 @@ __device__ __forceinline__ void copy_match(u8* win, int window, int l, u32 group
       if (4 * w < window)
         win32[w] = v;
       else
-        beyond |= v;
+        beyond.drop_word(4 * w, v);
       seen |= v;
       done = ((op + done) / 4 + G) * 4 - op;
     } else {
       if (done + l < m) {
         const int at = done ? op + done + l - period : src + r;
         const u32 v = at < window ? win[at] : 0;
-        put(win, window, op + done + l, v, beyond);
+        beyond.put(win, op + done + l, v);
         seen |= v;
       }
       done += G;
     }
     __syncwarp();
   }
+  beyond.strict = false;
 }
 
 // 16 lanes a stream, two streams a warp in step: every branch of the loop is taken by a whole warp. Per stream in shared memory: the
 // compressed bytes, ending where the window begins, and the window, zeroed: zeros need no copy.
-// `blocks`: the LZ4 blocks of this launch (null: the streams of s.wide). Ones beyond the window: to s.wide. Too many bytes: to s.rest.
+// `blocks`: the LZ4 blocks of this launch (null: the streams of s.wide). Something lost beyond the window: to s.wide. Too many bytes: to s.rest.
 __global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const u32* __restrict__ blocks,
                            u32 n_blocks) {
   constexpr int G = kLanes;
@@ -215,7 +240,8 @@ __global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const
     __syncwarp();
 
     int op = 0;
-    u32 beyond = 0;  // a one that did not fit
+    Beyond beyond{reinterpret_cast<const u8*>(s.valid) + b * (kBlockBytes / s.cut.item_bits), window,
+                  int(s.cut.plane_bytes_of(b))};
     for (u32 i0 = 0; i0 < longest; i0 += G) {
       const uint2 ahead = i0 + G + l < n ? __ldcs(list + (i0 + G + l) * 32) : make_uint2(0, 0);
       u32 next_x = __shfl_sync(~0u, cache.x, 0, G), next_y = __shfl_sync(~0u, cache.y, 0, G);
@@ -235,10 +261,10 @@ __global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const
           op += m;
         } else {
           const int n_literals = int(x >> 16 & 0x7fff);
-          copy_literals(win, window, l, op, from, n_literals, beyond);
+          copy_literals(win, l, op, from, n_literals, beyond);
           op += n_literals;
           __syncwarp();
-          copy_match(win, window, l, group, op, m, offset, beyond);
+          copy_match(win, l, group, op, m, offset, beyond);
           op += m;
           if (op == block_bytes) op = 0;  // finished: no reason to come here again
         }
@@ -246,7 +272,7 @@ __global__ void copy_steps(Slab s, PlaneRows rows, int window, u32 staged, const
       }
       cache = ahead;
     }
-    const bool overflow = __ballot_sync(~0u, beyond != 0) & group;
+    const bool overflow = __ballot_sync(~0u, beyond.lost != 0) & group;
     if (overflow && l == 0) s.wide[atomicAdd(s.counters + kWide, 1)] = q;
     store_planes<kLanes>(s, rows, win, u32(window), b, f, n && !overflow);
   }

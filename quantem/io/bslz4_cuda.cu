@@ -51,7 +51,8 @@ struct Bslz4Decoder::State {
   Result<Done> plan_windows(const Slab& slab);
 };
 
-// Once, after the first slab with a good stream: a window for most blocks, a whole one for those with a large value (a bad pixel at 65535).
+// Once, after the first slab with a good stream: a window for most blocks, a whole one for those with large values of pixels that the mask
+// keeps (those that it drops need no room: bslz4_copy_cuda.cu).
 Result<Done> Bslz4Decoder::State::plan_windows(const Slab& slab) {
   std::vector<u32> seen(cut.n_blocks + 1);
   QUANTEM_TRY(context->copy_down(seen.data(), slab.seen, 4ull * seen.size()));

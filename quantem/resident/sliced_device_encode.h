@@ -6,8 +6,8 @@
 //   transpose   32 frames x 32 pixels of bits at a time      rows -> slices: every plane of every pixel stream, with its set bits counted
 //   tiles       8x8 and 32x32 sums, 32x32 first moments      slices -> slices of the tile streams
 //   decide      width and listed bits of every stream        counts -> u16 a stream
-//   offsets     where each stream's planes and list begin    -> directory, totals of the block to the host
-//   place       planes and listed bits to their place        slices -> volume
+//   offsets     where the planes and lists of every 32 streams begin; totals of the block to the host
+//   place       directory, planes and listed bits to their place    slices -> volume
 // The host allocates between offsets and place, exactly what the slab needs, so a dataset denser than expected is never an overrun.
 // Two lanes overlap: while one lane's totals travel, the other computes.
 

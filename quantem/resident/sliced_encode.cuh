@@ -55,17 +55,20 @@ void start_transpose(const PlaneRows& rows, const Slices& pixels, const u32* str
 void start_tiles(const Slices& pixels, const Slices& tiles, const Geometry& geometry, u32 n_blocks,
                  cudaStream_t stream);
 
-// sliced_directory_cuda.cu. cut: [block][stream] width | listed << 6; totals: [block] {planes, listed bits}.
+// sliced_directory_cuda.cu. cut: [block][stream] width | listed << 6; groups: [block][32 streams] {planes, listed bits}, of the group, then
+// in front of it; totals: [block] the same of the block.
 struct Directory {
   u32* entry;
   u16* list_end;
   u32* list_start;
 };
-void start_widths(const Slices& pixels, const Slices& tiles, u16* cut, u32 n_blocks, cudaStream_t stream);
-void start_directory(const SlicedDeviceView& view, const Directory& directory, const u16* cut, uint2* totals,
-                     u64 first_block, u32 n_blocks, cudaStream_t stream);
-void start_place(const Slices& pixels, const Slices& tiles, const SlicedDeviceView& view, u64 first_block, u32 n_blocks,
-                 cudaStream_t stream);
+u64 group_bytes(u32 n_streams);  // of one block
+void start_widths(const Slices& pixels, const Slices& tiles, u16* cut, uint2* groups, u32 n_blocks,
+                  cudaStream_t stream);
+void start_scan(const SlicedDeviceView& view, const Directory& directory, uint2* groups, uint2* totals, u64 first_block,
+                u32 n_blocks, cudaStream_t stream);
+void start_place(const Slices& pixels, const Slices& tiles, const SlicedDeviceView& view, const Directory& directory,
+                 const u16* cut, const uint2* groups, u64 first_block, u32 n_blocks, cudaStream_t stream);
 void start_mean_costs(const SlicedDeviceView& view, float* planes, float* listed, cudaStream_t stream);
 
 // sliced_audit_cuda.cu

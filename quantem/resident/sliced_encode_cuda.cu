@@ -19,17 +19,18 @@ struct Lane {
   PlaneRows rows;
   Slices pixels, tiles;
   u16* cut;       // [block][stream]: width | listed << 6
-  uint2* totals;  // [block]: planes, listed bits
+  uint2* groups;  // [block][32 streams]: planes, listed bits
+  uint2* totals;  // [block]: the same
 };
 
 // Device bytes of one lane, by part.
 struct LaneBytes {
   std::uint64_t words, live, present, pixel_planes, pixel_counts, pixel_used, tile_planes, tile_counts, tile_used, cut,
-      totals;
+      groups, totals;
   [[nodiscard]] std::uint64_t sum() const {
     std::uint64_t n = 0;
     for (const std::uint64_t part : {words, live, present, pixel_planes, pixel_counts, pixel_used, tile_planes,
-                                     tile_counts, tile_used, cut, totals})
+                                     tile_counts, tile_used, cut, groups, totals})
       n += AreaPieces::rounded(part);
     return n;
   }
@@ -47,6 +48,7 @@ LaneBytes lane_bytes(const SlicedDeviceBuilder::Options& o) {
           blocks * tiles * tile_planes * 2,
           blocks * tiles * 8,
           blocks * o.layout.n_streams * 2,
+          blocks * group_bytes(o.layout.n_streams),
           blocks * 8};
 }
 
@@ -85,6 +87,9 @@ struct SlicedDeviceBuilder::State {
     }
   }
   [[nodiscard]] std::uint32_t n_streams() const { return options.layout.n_streams; }
+  [[nodiscard]] Directory directory() const {
+    return {volume->directory.as<u32>(), volume->list_end.as<u16>(), volume->list_start.as<u32>()};
+  }
 
   Result<Done> zeroed(DeviceMemory& to, std::uint64_t n_bytes, const char* what) const;
   Result<Done> allocate_volume();  // all but planes and lists
@@ -162,6 +167,7 @@ Result<Done> SlicedDeviceBuilder::State::make_lane(OneLane& l, const LaneBytes& 
   lane.tiles.n_streams = n_streams() - layout.n_pixels;
   lane.tiles.n_planes = options.item_bits + 15;
   pieces.take(lane.cut, bytes.cut);
+  pieces.take(lane.groups, bytes.groups);
   pieces.take(lane.totals, bytes.totals);
   QUANTEM_TRY(context->check(cudaStreamCreateWithFlags(&l.stream, cudaStreamNonBlocking), "load stream"));
   QUANTEM_TRY(context->check(cudaEventCreateWithFlags(&l.offsets_done, cudaEventDisableTiming), "load event"));
@@ -254,10 +260,8 @@ Result<Done> SlicedDeviceBuilder::encode(std::uint32_t lane, std::uint64_t first
   l.n_blocks = n_blocks;
   start_transpose(d.rows, d.pixels, s.stream_of_pixel.as<u32>(), s.options.layout.n_pixels, n_blocks, l.stream);
   start_tiles(d.pixels, d.tiles, s.geometry, n_blocks, l.stream);
-  start_widths(d.pixels, d.tiles, d.cut, n_blocks, l.stream);
-  start_directory(s.volume->view,
-                  {s.volume->directory.as<u32>(), s.volume->list_end.as<u16>(), s.volume->list_start.as<u32>()}, d.cut,
-                  d.totals, first_block, n_blocks, l.stream);
+  start_widths(d.pixels, d.tiles, d.cut, d.groups, n_blocks, l.stream);
+  start_scan(s.volume->view, s.directory(), d.groups, d.totals, first_block, n_blocks, l.stream);
   QUANTEM_TRY(s.context->check(cudaGetLastError(), "encode"));
   QUANTEM_TRY(s.context->check(
       cudaMemcpyAsync(l.host_totals, d.totals, 8ull * n_blocks, cudaMemcpyDeviceToHost, l.stream), "encode"));
@@ -295,7 +299,8 @@ Result<Done> SlicedDeviceBuilder::place(std::uint32_t lane) {
         cudaMemcpyAsync(bases + list * s.n_padded_blocks + l.first_block, l.host_bases + list * l.n_blocks,
                         8ull * l.n_blocks, cudaMemcpyHostToDevice, l.stream),
         "load"));
-  start_place(l.lane.pixels, l.lane.tiles, s.volume->view, l.first_block, l.n_blocks, l.stream);
+  start_place(l.lane.pixels, l.lane.tiles, s.volume->view, s.directory(), l.lane.cut, l.lane.groups, l.first_block,
+              l.n_blocks, l.stream);
   l.n_blocks = 0;
   return s.context->check(cudaGetLastError(), "load: place");
 }

@@ -53,6 +53,31 @@ __global__ void clear_flagged_samples(PlaneRows rows, u64 first_position, u32 n_
     if (to < capacity) list[to] = {first_position + f, word * 32 + __ffs(m) - 1};
 }
 
+// A half-warp holds 16 planes, lane c the word c of each: their set bits, lane c those of plane own_of(c). Two counts share a register, and
+// every step halves what a lane keeps: 8 shuffles instead of 64.
+__device__ __forceinline__ constexpr u32 own_of(u32 c) {
+  return (c >> 3 & 1) << 2 | (c >> 2 & 1) << 1 | (c >> 1 & 1) | (c & 1) << 3;
+}
+__device__ __forceinline__ constexpr u32 owner_of(u32 plane) {
+  return (plane >> 2 & 1) << 3 | (plane >> 1 & 1) << 2 | (plane & 1) << 1 | plane >> 3;
+}
+__device__ __forceinline__ u32 set_bits_of_16(const u32 (&v)[16]) {
+  const u32 c = threadIdx.x % 16;
+  u32 n[8];
+#pragma unroll
+  for (u32 i = 0; i < 8; ++i) n[i] = __popc(v[i]) | __popc(v[i + 8]) << 16;
+#pragma unroll
+  for (u32 m = 4; m; m /= 2) {  // lanes with the bit 2 m of c keep the upper half
+#pragma unroll
+    for (u32 i = 0; i < m; ++i) {
+      const u32 keep = c & 2 * m ? n[i + m] : n[i], give = c & 2 * m ? n[i] : n[i + m];
+      n[i] = keep + __shfl_xor_sync(~0u, give, 2 * m);
+    }
+  }
+  n[0] += __shfl_xor_sync(~0u, n[0], 1);
+  return c & 1 ? n[0] >> 16 : n[0] & 0xffff;
+}
+
 // CTA: 512 pixels (16 words of a row) x 512 positions, plane after plane. Half-warp k takes positions 32 k .. 32 k + 31, its lane c the
 // word of pixels 32 c .. 32 c + 31: reads 64 bytes a frame, transposes in registers, hands whole planes over in shared memory
 // (swizzled). Planes that no frame holds are skipped; a plane of a pixel is written when it has a one.
@@ -79,23 +104,36 @@ __global__ void __launch_bounds__(256)
     const u32 alive = k % 2 ? alive1 : alive0;
     const u32* from =
         rows.words + ((block * rows.n_planes + p) * kBlockPositions + k * 32) * rows.row_words + word0 + c;
-    u32 a[32];
+    {
+      u32 a[32];
 #pragma unroll
-    for (u32 r = 0; r < 32; ++r) a[r] = alive >> r & 1 ? __ldcs(from + r * rows.row_words) : 0;
-    transpose(a);
-    __syncthreads();  // the plane before has been read
+      for (u32 r = 0; r < 32; ++r) a[r] = alive >> r & 1 ? __ldcs(from + r * rows.row_words) : 0;
+      transpose(a);
+      __syncthreads();  // the plane before has been read
 #pragma unroll
-    for (u32 j = 0; j < 32; ++j) tile[(c * 32 + j) * kWords + (k ^ c)] = a[j];
+      for (u32 j = 0; j < 32; ++j) tile[(c * 32 + j) * kWords + (k ^ c)] = a[j];
+    }
     __syncthreads();
-#pragma unroll 4
-    for (u32 i = 0; i < 32; ++i) {
-      const u32 pixel = i * 16 + k, v = tile[pixel * kWords + (c ^ (pixel / 32))], n = half_warp_sum(__popc(v));
-      if (n == 0 || stream[pixel] == ~0u) continue;
-      const u64 at = (block * out.n_streams + stream[pixel]) * out.n_planes + p;
-      out.planes[at * kWords + c] = v;
-      if (c == 0) {
-        out.set_bits[at] = static_cast<u16>(n);
-        used[pixel] |= 1u << p;
+#pragma unroll 1
+    for (u32 turn = 0; turn < 2; ++turn) {  // half-warp k: pixels 16 i + k
+      u32 v[16];
+#pragma unroll
+      for (u32 i = 0; i < 16; ++i) {
+        const u32 pixel = (turn * 16 + i) * 16 + k;
+        v[i] = tile[pixel * kWords + (c ^ (pixel / 32))];
+      }
+      const u32 n = set_bits_of_16(v), own = (turn * 16 + own_of(c)) * 16 + k;
+      const bool wanted = n != 0 && stream[own] != ~0u;
+      const u32 write = __ballot_sync(~0u, wanted) >> (lane & 16);
+      if (wanted) {
+        out.set_bits[(block * out.n_streams + stream[own]) * out.n_planes + p] = static_cast<u16>(n);
+        used[own] |= 1u << p;
+      }
+#pragma unroll
+      for (u32 i = 0; i < 16; ++i) {
+        if (!(write >> owner_of(i) & 1)) continue;
+        const u64 at = (block * out.n_streams + stream[(turn * 16 + i) * 16 + k]) * out.n_planes + p;
+        out.planes[at * kWords + c] = v[i];
       }
     }
   }
