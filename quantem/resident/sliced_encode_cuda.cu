@@ -74,8 +74,12 @@ struct SlicedDeviceBuilder::State {
     std::uint32_t n_blocks = 0;  // 0: nothing to place
   };
   std::vector<OneLane> lanes;
-  // The segment that blocks are placed into; a new one when the next slab does not fit.
-  std::uint64_t segment_used = 0;
+  // What is free of the last segment and, of those before it, the largest piece.
+  struct Rest {
+    char* data = nullptr;
+    std::uint64_t n_bytes = 0;
+  };
+  Rest last, spare;
   std::uint64_t bytes_placed = 0, blocks_placed = 0;
 
   ~State() {
@@ -95,7 +99,8 @@ struct SlicedDeviceBuilder::State {
   Result<Done> allocate_volume();  // all but planes and lists
   Result<Done> allocate_inputs();  // pixel order, mask, audit
   Result<Done> make_lane(OneLane& lane, const LaneBytes& bytes, AreaPieces& pieces) const;
-  Result<void*> room(std::uint64_t n_bytes, std::uint32_t n_blocks);  // for the slab that is placed next
+  Result<std::uint64_t> room(
+      std::uint64_t n_bytes);  // for planes or lists of the block that is placed next; its address
   Result<std::uint64_t> read_audit(DeviceAudit& audit) const;
 };
 
@@ -176,24 +181,26 @@ Result<Done> SlicedDeviceBuilder::State::make_lane(OneLane& l, const LaneBytes& 
   return context->check(cudaHostAlloc(reinterpret_cast<void**>(&l.host_bases), 16 * blocks, 0), "pinned totals");
 }
 
-// In the last segment, or in a new one: as large as what is still to come should need by the blocks so far (this slab included), at most
-// 256 MiB, never less than this slab.
-Result<void*> SlicedDeviceBuilder::State::room(std::uint64_t need, std::uint32_t n_blocks) {
-  std::vector<DeviceMemory>& segments = volume->segments;
-  if (segments.empty() || segments.back().n_bytes() - segment_used < need) {
+// In what segments have left, or in a new one: as large as what is still to come should need by the blocks so far (this one included), at
+// most 256 MiB. Planes and lists of a block need not lie together, so the lists of later blocks fill what planes leave.
+Result<std::uint64_t> SlicedDeviceBuilder::State::room(std::uint64_t need) {
+  if (need == 0) return reinterpret_cast<std::uint64_t>(last.data);  // nobody reads there
+  bytes_placed += need;
+  Rest* from = need <= spare.n_bytes ? &spare : &last;
+  if (from->n_bytes < need) {
     const std::uint64_t blocks_left = volume->view.n_blocks - blocks_placed;
-    const double per_block = static_cast<double>(bytes_placed + need) / static_cast<double>(blocks_placed + n_blocks);
+    const double per_block = static_cast<double>(bytes_placed) / static_cast<double>(blocks_placed + 1);
     const auto expected = static_cast<std::uint64_t>(1.02 * per_block * static_cast<double>(blocks_left));
     const std::uint64_t n_bytes = std::max(need, std::min<std::uint64_t>(expected, std::uint64_t{256} << 20));
     QUANTEM_TRY_ASSIGN(segment, context->allocate(n_bytes, "load: planes and lists of the volume"));
-    segments.push_back(std::move(segment));
-    segment_used = 0;
+    if (last.n_bytes > spare.n_bytes) spare = last;
+    last = {segment.as<char>(), segment.n_bytes()};
+    volume->segments.push_back(std::move(segment));
   }
-  void* data = segments.back().as<char>() + segment_used;
-  segment_used += need;
-  bytes_placed += need;
-  blocks_placed += n_blocks;
-  return data;
+  const auto address = reinterpret_cast<std::uint64_t>(from->data);
+  from->data += need;
+  from->n_bytes -= need;
+  return address;
 }
 
 std::uint64_t SlicedDeviceBuilder::work_bytes(const Options& o) {
@@ -277,7 +284,6 @@ Result<Done> SlicedDeviceBuilder::place(std::uint32_t lane) {
   State::OneLane& l = s.lanes[lane];
   if (l.n_blocks == 0) return Done{};
   QUANTEM_TRY(s.context->check(cudaEventSynchronize(l.offsets_done), "load"));
-  std::uint64_t need = 0;
   for (std::uint32_t b = 0; b < l.n_blocks; ++b) {
     const std::uint64_t plane_bytes = std::uint64_t{l.host_totals[b].x} * kPlaneBytes,
                         list_bytes = (2ull * l.host_totals[b].y + 63) / 64 * 64;
@@ -286,13 +292,12 @@ Result<Done> SlicedDeviceBuilder::place(std::uint32_t lane) {
           Code::unsupported,
           "load: the planes of block " + std::to_string(l.first_block + b) + " take " + std::to_string(plane_bytes) +
               " bytes, a block holds at most 4 GiB. Ways out: representation dense, a scan region, a detector bin"};
-    l.host_bases[b] = need;
-    l.host_bases[l.n_blocks + b] = need + plane_bytes;
-    need += plane_bytes + list_bytes;
+    QUANTEM_TRY_ASSIGN(planes, s.room(plane_bytes));
+    QUANTEM_TRY_ASSIGN(lists, s.room(list_bytes));
+    l.host_bases[b] = planes;
+    l.host_bases[l.n_blocks + b] = lists;
+    ++s.blocks_placed;
   }
-  QUANTEM_TRY_ASSIGN(data, s.room(need, l.n_blocks));
-  const auto base = reinterpret_cast<std::uint64_t>(data);
-  for (std::uint32_t b = 0; b < 2 * l.n_blocks; ++b) l.host_bases[b] += base;
   u64* bases = s.volume->bases.as<u64>();
   for (int list = 0; list < 2; ++list)
     QUANTEM_TRY(s.context->check(
