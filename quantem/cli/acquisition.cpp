@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
+#include <utility>
 
 #include "quantem/cli/comparison.h"
 #include "quantem/cli/deflection.h"
@@ -47,14 +49,26 @@ Result<WriteFormats> formats_of(const ResultArguments& arguments) {
   return formats;
 }
 
-Result<Acquisition> load_acquisition(const std::string& file, const ResultArguments& arguments, const LoadOptions& how,
-                                     Device& device, Session& session, Collection& collection) {
+// A file's description with the seconds that it took to read.
+struct Inspected {
+  Result<Container> container;
+  double seconds;
+};
+
+Inspected inspect_file(const std::string& file, const ResultArguments& arguments) {
   Stopwatch watch;
+  auto container = open_ready(file, arguments.source);
+  return {std::move(container), watch.lap()};
+}
+
+Result<Acquisition> load_acquisition(const std::string& file, Inspected inspected, const ResultArguments& arguments,
+                                     const LoadOptions& how, Device& device, Session& session, Collection& collection) {
   session.begin_acquisition();
-  QUANTEM_TRY_ASSIGN(container, open_ready(file, arguments.source));
+  QUANTEM_TRY_ASSIGN(container, std::move(inspected.container));
   QUANTEM_TRY(override_calibration(arguments.calibration, container.calibration));
   for (const std::string& warning : container.warnings) session.warn(warning);
-  collection.time("inspect", watch.lap());
+  collection.time("inspect", inspected.seconds);
+  Stopwatch watch;
   QUANTEM_TRY_ASSIGN(volume, load(device, container, how, session.job()));
   collection.time("load", watch.lap());
   if (volume.valid_positions().none())
@@ -121,14 +135,26 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
   if (!arguments.truth_at_least.empty()) QUANTEM_TRY(parse_number(arguments.truth_at_least, "--truth-at-least"));
   for (const std::string& small : {arguments.mask, arguments.truth})  // before anything long begins
     if (!small.empty()) QUANTEM_TRY(read_npy(small));
-  QUANTEM_TRY_ASSIGN(device, session.open(arguments.device));
+  // A device takes longer to open than a file to inspect.
+  QUANTEM_TRY_ASSIGN(choice, session.choose(arguments.device));
+  auto opening = std::async(std::launch::async, [&choice] {
+    Stopwatch watch;
+    auto opened = Session::open(choice);
+    return std::pair(std::move(opened), watch.lap());
+  });
+  std::optional<Inspected> first = inspect_file(arguments.files.front(), arguments);
+  auto opened = opening.get();
+  QUANTEM_TRY_ASSIGN(device, std::move(opened.first));
 
   Answer series;
   series.result["series"] = series.result["skipped"] = Json::array();
   std::optional<Error> first_skipped;
   for (std::size_t i = 0; i < folders.size(); ++i) {
     Collection collection(formats);
-    auto loaded = load_acquisition(arguments.files[i], arguments, how, device, session, collection);
+    if (i == 0) collection.time("device", opened.second);
+    auto inspected = i == 0 ? *std::exchange(first, std::nullopt) : inspect_file(arguments.files[i], arguments);
+    auto loaded =
+        load_acquisition(arguments.files[i], std::move(inspected), arguments, how, device, session, collection);
     if (!loaded && folders.size() > 1) {
       QUANTEM_TRY(skipped_or_failed(loaded.error(), *on_error, i, arguments.files, series, session));
       if (!first_skipped) first_skipped = with_context(place_of(arguments.files, i), loaded.error());
@@ -146,10 +172,10 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
 }
 
 Result<Answer> write_results(const Acquisition& acquisition, const Findings& findings, const ResultArguments& arguments,
-                             const Collection& collection, OutputSet& output, Session& session) {
+                             Collection& collection, OutputSet& output, Session& session) {
   const Container& container = acquisition.container;
-  for (const Product& product : collection.products())
-    for (const std::string& warning : product.provenance.warnings) session.warn(warning);
+  for (const auto& product : collection.products())
+    for (const std::string& warning : product->provenance.warnings) session.warn(warning);
   Json report = {{"schema", "quantem.gpu.report/v1"}, {"command", findings.command}, {"version", software_revision()}};
   report.update(acquisition_json(container, acquisition.volume));
   report["calibration"] = calibration_json(acquisition.calibration);
@@ -166,7 +192,6 @@ Result<Answer> write_results(const Acquisition& acquisition, const Findings& fin
   if (session.cancelled())
     return Error{Code::cancelled, std::string(findings.command) + " cancelled; nothing was written"};
   QUANTEM_TRY_ASSIGN(written, collection.write(output, std::move(report), sheet, session.acquisition_warnings()));
-  QUANTEM_TRY(output.commit());
 
   answer.text = fmt::format("{}\n", container.path.string());
   for (const std::string& line : sheet.header) answer.text += "  " + line + "\n";

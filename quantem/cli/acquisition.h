@@ -40,6 +40,6 @@ struct Findings {
 };
 // The report, the sheet and all files of the collection, complete or not at all.
 Result<Answer> write_results(const Acquisition& acquisition, const Findings& findings, const ResultArguments& arguments,
-                             const Collection& collection, OutputSet& output, Session& session);
+                             Collection& collection, OutputSet& output, Session& session);
 
 }  // namespace quantem::cli

@@ -96,12 +96,12 @@ Result<DpcOptions> dpc_options(const DpcArguments& arguments, const Calibration&
   return options;
 }
 
-Result<Done> add_com_maps(const ComField& com, const Calibration& calibration, Collection& collection) {
+void add_com_maps(const ComField& com, const Calibration& calibration, Collection& collection) {
   const ComMaps maps = to_maps(com);
   Look look;
   look.step = scan_step(calibration), look.colormap = "RdBu_r", look.subtitle = "detector axes, absolute";
-  QUANTEM_TRY(collection.add("com_row", "CoM row", maps.row, look));
-  return collection.add("com_col", "CoM col", maps.col, look);
+  collection.add("com_row", "CoM row", maps.row, look);
+  collection.add("com_col", "CoM col", maps.col, look);
 }
 
 Result<DpcResult> dpc_where_counts_are(const Volume& volume, const ComField& com, const Calibration& calibration,
@@ -139,30 +139,30 @@ Result<DeflectionAnswer> add_deflection(DpcResult result, const Calibration& cal
   if (with_dpc) {
     Look magnitude = look;
     magnitude.colormap = "inferno";
-    QUANTEM_TRY(collection.add("dpc_magnitude", "DPC magnitude", result.magnitude, magnitude));
+    collection.add("dpc_magnitude", "DPC magnitude", result.magnitude, magnitude);
     Look direction = look;
     direction.colormap = "twilight";
     direction.limits = {-180, 180};
     direction.subtitle = "0 points down (+row), 90 right (+col)";
-    QUANTEM_TRY(collection.add("dpc_direction", "DPC direction", result.direction_deg, direction));
+    collection.add("dpc_direction", "DPC direction", result.direction_deg, direction);
     Look vectors = look;
     vectors.subtitle = "hue: direction, brightness: magnitude";
-    QUANTEM_TRY(collection.add_vectors("DPC", result.com_row_aligned, result.com_col_aligned, vectors));
+    collection.add_vectors("DPC", result.com_row_aligned, result.com_col_aligned, vectors);
   }
   if (with_idpc) {
     const bool sign_known = result.rotation_given || result.rotation.polarity != Polarity::undetermined;
     look.subtitle = fmt::format("{}, {} boundary{}", options.units == IdpcUnits::rad ? "phase" : "signal, not a phase",
                                 boundary_name(boundary), sign_known ? "" : ", sign unknown");
-    QUANTEM_TRY(collection.add("idpc", "iDPC", result.phase, look));
+    collection.add("idpc", "iDPC", result.phase, look);
     answer.phase = result.phase;
   }
   if (details) {
     Look field = look;
     field.symmetric = true, field.colormap = "RdBu_r", field.subtitle = "scan axes, descanned";
-    QUANTEM_TRY(collection.add("com_row_aligned", "CoM row, aligned", result.com_row_aligned, field));
-    QUANTEM_TRY(collection.add("com_col_aligned", "CoM col, aligned", result.com_col_aligned, field));
-    QUANTEM_TRY(collection.add("divergence", "Divergence", result.divergence, field));
-    QUANTEM_TRY(collection.add("curl", "Curl", result.curl, field));
+    collection.add("com_row_aligned", "CoM row, aligned", result.com_row_aligned, field);
+    collection.add("com_col_aligned", "CoM col, aligned", result.com_col_aligned, field);
+    collection.add("divergence", "Divergence", result.divergence, field);
+    collection.add("curl", "Curl", result.curl, field);
   }
   return answer;
 }

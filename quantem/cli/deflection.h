@@ -19,7 +19,7 @@ struct DeflectionAnswer {
 Result<DpcOptions> dpc_options(const DpcArguments& arguments, const Calibration& calibration);
 
 // Adds com_row and com_col: absolute, detector axes.
-Result<Done> add_com_maps(const ComField& com, const Calibration& calibration, Collection& collection);
+void add_com_maps(const ComField& com, const Calibration& calibration, Collection& collection);
 
 // run_dpc of all counts where they are: volumes of a CUDA device from the counts, without a way through the host; others from the centre of
 // mass that is there already.

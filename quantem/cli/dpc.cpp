@@ -38,7 +38,7 @@ Result<Answer> dpc_of(Acquisition acquisition, Collection collection, OutputSet&
   QUANTEM_TRY(complete_calibration(acquisition, session));
   const Calibration& calibration = acquisition.calibration;
   QUANTEM_TRY_ASSIGN(com, com_of(acquisition.volume, arguments.mask, session.job()));
-  QUANTEM_TRY(add_com_maps(com, calibration, collection));
+  add_com_maps(com, calibration, collection);
   collection.time("com", watch.lap());
   QUANTEM_TRY_ASSIGN(options, dpc_options(arguments.dpc, calibration));
   QUANTEM_TRY_ASSIGN(result, arguments.mask.empty()

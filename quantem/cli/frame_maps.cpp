@@ -46,12 +46,12 @@ Result<Json> add_frame_maps(const Volume& volume, const std::optional<PixelStep>
   Look look;
   look.step = step, look.subtitle = "of each frame";
   const auto add = [&](const char* name, const char* title, auto values, const char* unit) {
-    return collection.add(name, title, map_of(volume, s, std::move(values), name, unit), look);
+    collection.add(name, title, map_of(volume, s, std::move(values), name, unit), look);
   };
-  QUANTEM_TRY(add("frame_total", "Total counts", s.total, "counts"));
-  QUANTEM_TRY(add("frame_max", "Largest count", std::vector<std::uint32_t>(s.max.begin(), s.max.end()), "counts"));
-  QUANTEM_TRY(add("frame_nonzero", "Non-zero pixels", s.n_nonzero, "pixels"));
-  QUANTEM_TRY(add("frame_saturated", "Saturated pixels", s.n_saturated, "pixels"));
+  add("frame_total", "Total counts", s.total, "counts");
+  add("frame_max", "Largest count", std::vector<std::uint32_t>(s.max.begin(), s.max.end()), "counts");
+  add("frame_nonzero", "Non-zero pixels", s.n_nonzero, "pixels");
+  add("frame_saturated", "Saturated pixels", s.n_saturated, "pixels");
   collection.add_array("frame_argmax_row", map_of(volume, s, std::move(rows), "frame_argmax_row", "px"));
   collection.add_array("frame_argmax_col", map_of(volume, s, std::move(cols), "frame_argmax_col", "px"));
   return Json{{"total_min", s.total_min},

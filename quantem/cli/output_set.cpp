@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "quantem/runtime/thread_pool.h"
 
@@ -82,23 +83,28 @@ Result<Done> OutputSet::check(const std::vector<std::string>& names) const {
   return Done{};
 }
 
-Result<Done> OutputSet::commit() {
+Result<Done> OutputSet::flush() {
   std::error_code failure;
   fs::create_directories(folder_, failure);
   if (failure) return system_error(folder_, failure.value());
-  if (files_.empty()) return Done{};
-  const std::size_t last = files_.size() - 1;
-  const auto write = [&](std::size_t i) {
-    return write_whole(folder_ / files_[i].first, files_[i].second, overwrite_);
-  };
+  const auto files = std::exchange(files_, {});
   // Every file waits for the disk on its own.
-  std::vector<std::optional<Error>> errors(last);
-  parallel_for(last, [&](std::uint64_t i) {
-    if (auto written = write(i); !written) errors[i] = written.take_error();
+  std::vector<std::optional<Error>> errors(files.size());
+  parallel_for(files.size(), [&](std::uint64_t i) {
+    auto written = write_whole(folder_ / files[i].first, files[i].second, overwrite_);
+    if (!written) errors[i] = written.take_error();
   });
   for (const auto& error : errors)
     if (error) return *error;
-  return write(last);
+  return Done{};
+}
+
+Result<Done> OutputSet::commit() {
+  if (files_.empty()) return flush();
+  const auto last = std::move(files_.back());
+  files_.pop_back();
+  QUANTEM_TRY(flush());
+  return write_whole(folder_ / last.first, last.second, overwrite_);
 }
 
 }  // namespace quantem::cli

@@ -24,7 +24,8 @@ class OutputSet {
   // Before any work: the folder is one or can be made, and holds none of the names unless overwriting.
   Result<Done> check(const std::vector<std::string>& names) const;
   void add(std::string name, std::string bytes) { files_.emplace_back(std::move(name), std::move(bytes)); }
-  Result<Done> commit();  // side by side, but the last one, which can list the others, after all of them
+  Result<Done> flush();   // writes what was added, side by side
+  Result<Done> commit();  // the same, but the last one, which can list the others, after all of them
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
  private:

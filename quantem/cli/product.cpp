@@ -8,7 +8,6 @@
 #include "quantem/cli/parse.h"
 #include "quantem/display/png.h"
 #include "quantem/display/tiff.h"
-#include "quantem/runtime/thread_pool.h"
 
 namespace quantem::cli {
 namespace {
@@ -52,44 +51,78 @@ std::string text_of(const Json& json) {
 
 }  // namespace
 
-Product Collection::begin(const std::string& name, const std::string& title, const std::string& unit,
-                          const Provenance& provenance, Dtype dtype, Extent extent) {
-  Product product;
-  product.name = name, product.title = title, product.unit = unit, product.dtype = dtype;
-  product.shape = {extent.rows, extent.cols};
-  product.provenance = provenance;
+std::unique_ptr<Product> Collection::begin(const std::string& name, const std::string& title, const std::string& unit,
+                                           const Provenance& provenance, Dtype dtype, Extent extent) {
+  auto product = std::make_unique<Product>();
+  product->name = name, product->title = title, product->unit = unit, product->dtype = dtype;
+  product->shape = {extent.rows, extent.cols};
+  product->provenance = provenance;
   return product;
 }
 
-Result<Done> Collection::finish(Product product, const Image<float>& shown, const Look& look) {
-  product.statistics = statistics_of(shown);
-  if (formats_.tiff) {
-    QUANTEM_TRY_ASSIGN(tiff, tiff_of(product, shown, look.step));
-    product.tiff = std::move(tiff);
-  }
-  if (formats_.png) {
-    auto range = look.limits      ? manual_window(look.limits->first, look.limits->second)
-                 : look.symmetric ? symmetric_window(shown)
-                                  : window(shown, {}, look.transform);
-    if (!range) return range.take_error();
-    Panel panel;
-    panel.title = product.title, panel.subtitle = look.subtitle, panel.step = look.step, panel.circles = look.circles;
-    auto drawn = show_image(std::move(panel), shown, *range, look.colormap);
-    if (!drawn) return drawn.take_error();
-    product.panel = *std::move(drawn);
-  }
-  products_.push_back(std::move(product));
+namespace {
+
+Panel panel_of(const std::string& title, const Look& look) {
+  Panel panel;
+  panel.title = title, panel.subtitle = look.subtitle, panel.step = look.step, panel.circles = look.circles;
+  return panel;
+}
+
+// The panel of a product as a picture of its own.
+Result<Done> draw_product(Product& p) {
+  const Look& look = p.look;
+  QUANTEM_TRY_ASSIGN(range, look.limits      ? manual_window(look.limits->first, look.limits->second)
+                            : look.symmetric ? symmetric_window(p.shown)
+                                             : window(p.shown, {}, look.transform));
+  QUANTEM_TRY_ASSIGN(panel, show_image(panel_of(p.title, look), p.shown, range, look.colormap));
+  QUANTEM_TRY_ASSIGN(drawn, draw_panel(panel));
+  p.drawn = std::move(drawn);
+  QUANTEM_TRY_ASSIGN(png, png_of(p.drawn, p.provenance));
+  p.png = std::move(png);
   return Done{};
 }
 
-Result<Done> Collection::add_vectors(const std::string& title, const Grid<float>& row, const Grid<float>& col,
-                                     const Look& look) {
-  if (!formats_.png) return Done{};
-  Panel panel;
-  panel.title = title, panel.subtitle = look.subtitle, panel.step = look.step;
-  QUANTEM_TRY_ASSIGN(drawn, show_vectors(std::move(panel), row, col));
-  extra_panels_.emplace_back("dpc_vectors", std::move(drawn));
+Result<Done> make_files(Product& p, const WriteFormats& formats) {
+  p.provenance_json = provenance_json(p.provenance);
+  if (p.shown.extent.count() == 0) return Done{};  // an array only
+  p.statistics = statistics_of(p.shown);
+  if (formats.tiff) {
+    QUANTEM_TRY_ASSIGN(tiff, tiff_of(p, p.shown, p.look.step));
+    p.tiff = std::move(tiff);
+  }
+  if (formats.png) QUANTEM_TRY(draw_product(p));
+  p.shown = {};
   return Done{};
+}
+
+}  // namespace
+
+void Collection::finish(std::unique_ptr<Product> product) {
+  products_.push_back(std::move(product));
+  background_->start([p = products_.back().get(), formats = formats_] {
+    if (auto made = make_files(*p, formats); !made) p->error = made.take_error();
+  });
+}
+
+void Collection::add_vectors(const std::string& title, const Grid<float>& row, const Grid<float>& col,
+                             const Look& look) {
+  if (!formats_.png) return;
+  vectors_.push_back(std::make_unique<Vectors>());
+  Vectors* v = vectors_.back().get();
+  v->stem = "dpc_vectors", v->title = title, v->look = look;
+  static_cast<Grid<float>&>(v->row) = row, static_cast<Grid<float>&>(v->col) = col;
+  if (!products_.empty()) v->provenance = products_.back()->provenance;
+  background_->start([v] {
+    const auto draw = [&]() -> Result<Done> {
+      QUANTEM_TRY_ASSIGN(panel, show_vectors(panel_of(v->title, v->look), v->row, v->col));
+      QUANTEM_TRY_ASSIGN(drawn, draw_panel(panel));
+      v->drawn = std::move(drawn);
+      QUANTEM_TRY_ASSIGN(png, png_of(v->drawn, v->provenance));
+      v->png = std::move(png);
+      return Done{};
+    };
+    if (auto drawn = draw(); !drawn) v->error = drawn.take_error();
+  });
 }
 
 void Collection::refuse(const std::string& product, const Error& error) {
@@ -117,72 +150,57 @@ std::vector<std::string> Collection::file_names(const std::string& product) {
 }
 
 Result<Json> Collection::write(OutputSet& output, Json report, const Sheet& sheet,
-                               const std::vector<std::string>& warnings) const {
+                               const std::vector<std::string>& warnings) {
   Stopwatch watch;
-  QUANTEM_TRY_ASSIGN(pictures, draw(sheet));
-  const double drawing_s = watch.lap();
-  auto picture = pictures.begin();
-  report["products"] = Json::object();
-  for (const Product& product : products_) {
-    const auto put = [&](const std::string& bytes, const char* ending) {
-      if (bytes.empty()) return Json();
-      output.add(product.name + ending, bytes);
-      return Json(product.name + ending);
-    };
-    const Json provenance = provenance_json(product.provenance);
-    output.add(product.name + ".json", text_of(provenance));
-    report["products"][product.name] = {{"array", put(product.npy, ".npy")},
-                                        {"tiff", put(product.tiff, ".tif")},
-                                        {"title", product.title},
-                                        {"shape", product.shape},
-                                        {"dtype", dtype_name(product.dtype)},
-                                        {"unit", product.unit},
-                                        {"statistics", product.statistics},
-                                        {"picture", product.panel ? put(*picture++, ".png") : Json()},
-                                        {"provenance", provenance}};
+  background_->wait();
+  for (const auto& product : products_)
+    if (product->error) return *product->error;
+  for (const auto& vectors : vectors_)
+    if (vectors->error) return *vectors->error;
+  time("pictures", watch.lap());
+  QUANTEM_TRY_ASSIGN(whole, draw_sheet(sheet));
+  if (!whole.empty()) time("contact_sheet", watch.lap());
+  const auto put = [&](const std::string& name, std::string& bytes) {
+    if (bytes.empty()) return Json();
+    output.add(name, std::move(bytes));
+    return Json(name);
+  };
+  Json& products = report["products"] = Json::object();
+  for (const auto& product : products_) {
+    Product& p = *product;
+    output.add(p.name + ".json", text_of(p.provenance_json));
+    products[p.name] = {{"array", put(p.name + ".npy", p.npy)},
+                        {"tiff", put(p.name + ".tif", p.tiff)},
+                        {"title", p.title},
+                        {"shape", p.shape},
+                        {"dtype", dtype_name(p.dtype)},
+                        {"unit", p.unit},
+                        {"statistics", std::move(p.statistics)},
+                        {"picture", put(p.name + ".png", p.png)},
+                        {"provenance", std::move(p.provenance_json)}};
   }
-  for (const auto& [stem, panel] : extra_panels_) output.add(stem + ".png", *picture++);
-  report["contact_sheet"] = nullptr;
-  if (picture != pictures.end()) {
-    output.add("contact_sheet.png", *picture);
-    report["contact_sheet"] = "contact_sheet.png";
-  }
+  for (const auto& v : vectors_) put(v->stem + ".png", v->png);
+  report["contact_sheet"] = put("contact_sheet.png", whole);
+  QUANTEM_TRY(output.flush());
+  time("files", watch.lap());
   report["notes"] = notes_;
   report["timings_s"] = Json::object();
   for (const auto& [stage, seconds] : timings_) report["timings_s"][stage] = seconds;
-  if (!pictures.empty()) report["timings_s"]["pictures"] = drawing_s;
   report["warnings"] = warnings;
   output.add("report.json", text_of(report));
+  QUANTEM_TRY(output.commit());
   return report;
 }
 
-// The PNG of every product that has a panel, of the extra panels, and of the sheet of them all, in this order; none where there is no panel.
-// Compressing them is most of the time of a run, so each has a thread.
-Result<std::vector<std::string>> Collection::draw(const Sheet& sheet) const {
-  std::vector<Panel> panels;
-  std::vector<const Provenance*> origins;
-  for (const Product& product : products_)
-    if (product.panel) panels.push_back(*product.panel), origins.push_back(&product.provenance);
-  for (const auto& extra : extra_panels_)
-    panels.push_back(extra.second), origins.push_back(&products_.back().provenance);
-  if (panels.empty()) return std::vector<std::string>();
-  origins.push_back(&products_.front().provenance);
-  std::vector<std::string> pictures(origins.size());
-  std::vector<std::optional<Error>> errors(origins.size());
-  parallel_for(pictures.size(), [&](std::uint64_t k) {
-    const std::uint64_t i = pictures.size() - 1 - k;  // the sheet is the largest: first
-    const auto made = [&]() -> Result<std::string> {
-      QUANTEM_TRY_ASSIGN(picture, i < panels.size() ? draw_panel(panels[i]) : contact_sheet(panels, sheet));
-      return png_of(picture, *origins[i]);
-    };
-    if (auto png = made())
-      pictures[i] = *std::move(png);
-    else
-      errors[i] = png.take_error();
-  });
-  for (const auto& error : errors)
-    if (error) return *error;
-  return pictures;
+// The sheet of all panels as a PNG; empty where there is none.
+Result<std::string> Collection::draw_sheet(const Sheet& sheet) {
+  std::vector<const Rgba*> drawn;
+  for (const auto& product : products_)
+    if (product->drawn.extent.count() > 0) drawn.push_back(&product->drawn);
+  for (const auto& vectors : vectors_) drawn.push_back(&vectors->drawn);
+  if (drawn.empty()) return std::string();
+  QUANTEM_TRY_ASSIGN(picture, sheet_of_drawn(drawn, sheet));
+  return png_of(picture, products_.front()->provenance);
 }
 
 std::optional<PixelStep> scan_step(const Calibration& c) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "quantem/cli/session.h"
 #include "quantem/cli/verbs.h"
 #include "quantem/display/figure.h"
+#include "quantem/runtime/background.h"
 
 namespace quantem::cli {
 
@@ -34,61 +36,80 @@ struct WriteFormats {
 };
 
 struct Product {
-  std::string name, title, npy, tiff, unit;  // npy, tiff: the files' bytes; empty: not written
+  std::string name, title, unit;
   Dtype dtype = Dtype::f32;
   std::vector<std::uint64_t> shape;
-  Json statistics;
   Provenance provenance;
-  std::optional<Panel> panel;
+  Look look;
+  Image<float> shown;  // until it is drawn
+  // Made beside the caller's work; there when the collection is written.
+  std::string npy, tiff, png;  // the files' bytes; empty: not written
+  Json provenance_json, statistics;
+  Rgba drawn;  // the panel; empty: no picture
+  std::optional<Error> error;
 };
 
+// Products are drawn and compressed beside the caller's work, each as soon as it is added.
 class Collection {
  public:
   explicit Collection(WriteFormats formats) : formats_(formats) {}
 
-  // Adds an array with its picture. The .npy holds it as it is; TIFF and picture show it as f32.
+  // Adds an array with its picture. The .npy holds it as it is; TIFF and picture show it as f32. What cannot be drawn is write()'s error.
   template <class T>
-  Result<Done> add(const std::string& name, const std::string& title, const Grid<T>& grid, const Look& look) {
-    Product product = begin(name, title, grid.unit, grid.provenance, dtype_of<T>(), grid.extent);
-    if (formats_.npy) product.npy = npy_of(grid.values, product.shape);
-    return finish(std::move(product), displayable(grid), look);
+  void add(const std::string& name, const std::string& title, const Grid<T>& grid, const Look& look) {
+    auto product = begin(name, title, grid.unit, grid.provenance, dtype_of<T>(), grid.extent);
+    if (formats_.npy) product->npy = npy_of(grid.values, product->shape);
+    product->shown = displayable(grid);
+    product->look = look;
+    finish(std::move(product));
   }
   // Adds an array without a picture, as .npy whatever was asked for: exact integers have no other form here.
   template <class T>
   void add_array(const std::string& name, const Grid<T>& grid) {
-    Product product = begin(name, name, grid.unit, grid.provenance, dtype_of<T>(), grid.extent);
-    product.npy = npy_of(grid.values, product.shape);
-    products_.push_back(std::move(product));
+    auto product = begin(name, name, grid.unit, grid.provenance, dtype_of<T>(), grid.extent);
+    product->npy = npy_of(grid.values, product->shape);
+    finish(std::move(product));
   }
   // A picture of two components, direction as hue; no array of its own.
-  Result<Done> add_vectors(const std::string& title, const Grid<float>& row, const Grid<float>& col, const Look& look);
+  void add_vectors(const std::string& title, const Grid<float>& row, const Grid<float>& col, const Look& look);
 
   // A product that was not asked for by name and cannot be made: noted, not fatal.
   void refuse(const std::string& product, const Error& error);
+  // Seconds of a stage, into the report. What goes on beside it is not counted.
   void time(const std::string& stage, double seconds) { timings_.emplace_back(stage, seconds); }
 
-  [[nodiscard]] const std::vector<Product>& products() const { return products_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Product>>& products() const { return products_; }
   // What was not made and why, one line a reason.
   [[nodiscard]] std::vector<std::string> note_lines() const;
   [[nodiscard]] bool empty() const { return products_.empty(); }
 
   // The names that a product writes.
   static std::vector<std::string> file_names(const std::string& product);
-  // Puts everything into `output`: arrays, provenance, pictures, the sheet, and `report` with products, notes and timings added.
-  Result<Json> write(OutputSet& output, Json report, const Sheet& sheet,
-                     const std::vector<std::string>& warnings) const;
+  // Writes everything to `output`: arrays, provenance, pictures, the sheet, and last `report` with products, notes and timings added.
+  Result<Json> write(OutputSet& output, Json report, const Sheet& sheet, const std::vector<std::string>& warnings);
 
  private:
-  Result<std::vector<std::string>> draw(const Sheet& sheet) const;
-  static Product begin(const std::string& name, const std::string& title, const std::string& unit,
-                       const Provenance& provenance, Dtype dtype, Extent extent);
-  Result<Done> finish(Product product, const Image<float>& shown, const Look& look);
+  struct Vectors {
+    std::string stem, title;
+    Look look;
+    Image<float> row, col;
+    Provenance provenance;
+    std::string png;
+    Rgba drawn;
+    std::optional<Error> error;
+  };
+  static std::unique_ptr<Product> begin(const std::string& name, const std::string& title, const std::string& unit,
+                                        const Provenance& provenance, Dtype dtype, Extent extent);
+  void finish(std::unique_ptr<Product> product);
+  Result<std::string> draw_sheet(const Sheet& sheet);
 
   WriteFormats formats_;
-  std::vector<Product> products_;
-  std::vector<std::pair<std::string, Panel>> extra_panels_;  // stem, picture
+  std::vector<std::unique_ptr<Product>> products_;
+  std::vector<std::unique_ptr<Vectors>> vectors_;
   Json notes_ = Json::array();
   std::vector<std::pair<std::string, double>> timings_;
+  std::unique_ptr<Background> background_ =
+      std::make_unique<Background>();  // last: its tasks end before what they fill
 };
 
 // Seconds since the last lap.

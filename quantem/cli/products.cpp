@@ -13,6 +13,7 @@
 #include "quantem/detector/masked_sum.h"
 #include "quantem/detector/mean_pattern.h"
 #include "quantem/display/fft_magnitude.h"
+#include "quantem/runtime/thread_pool.h"
 
 namespace quantem::cli {
 namespace {
@@ -129,7 +130,7 @@ Result<Done> add_image(Work& w, const VirtualDetector& detector, Image<float>& i
   Look look;
   look.subtitle = detector.subtitle;
   look.step = scan_step(w.calibration());
-  QUANTEM_TRY(w.collection.add(detector.name, detector.title, image, look));
+  w.collection.add(detector.name, detector.title, image, look);
   if (w.comparison.wants(detector.name))
     w.comparison.add(w.acquisition.container, detector.title, image, w.facts, look.step);
   if (detector.name == "bf") w.bf = image;
@@ -199,16 +200,14 @@ Result<Done> add_patterns(Work& w) {
                                    fmt::format("centre ({:.2f}, {:.2f}), R {:.2f} px", w.facts.probe->center.row,
                                                w.facts.probe->center.col, w.facts.probe->radius)});
     with_disc.subtitle = "log scale";
-    QUANTEM_TRY(w.collection.add("mean", "Mean pattern", w.mean, with_disc));
+    w.collection.add("mean", "Mean pattern", w.mean, with_disc);
   }
   if (w.plan.has("max")) {
     QUANTEM_TRY_ASSIGN(array, max_pattern(w.volume(), w.session.job()));
-    Result<Done> added = Done{};
     look.subtitle = "log scale";
     visit_count_dtype(array.dtype, [&]<class T>() {
-      added = w.collection.add("max", "Maximum pattern", as_pattern<T>(array, w.volume().shape().det), look);
+      w.collection.add("max", "Maximum pattern", as_pattern<T>(array, w.volume().shape().det), look);
     });
-    QUANTEM_TRY(std::move(added));
   }
   w.collection.time("patterns", w.watch.lap());
   return Done{};
@@ -218,7 +217,7 @@ Result<Done> add_centers(Work& w) {
   if (!w.plan.has("com") && !w.plan.has("dpc") && !w.plan.has("idpc") && !w.plan.has("fft")) return Done{};
   QUANTEM_TRY_ASSIGN(com, com_field(w.volume(), nullptr, w.session.job()));
   w.collection.time("com", w.watch.lap());
-  if (w.plan.has("com")) QUANTEM_TRY(add_com_maps(com, w.calibration(), w.collection));
+  if (w.plan.has("com")) add_com_maps(com, w.calibration(), w.collection);
   const bool with_dpc = w.plan.has("dpc"), with_idpc = w.plan.has("idpc") || (w.plan.has("fft") && !w.plan.by_name);
   if (!with_dpc && !with_idpc) return Done{};
   QUANTEM_TRY_ASSIGN(options, dpc_options(w.arguments.dpc, w.calibration()));
@@ -239,15 +238,22 @@ Result<Done> add_transforms(Work& w) {
   Look look;
   look.subtitle = "log magnitude";
   look.step = fft_step(w.calibration(), w.volume().shape().scan);
-  for (const auto& [name, image] : {std::pair{"bf", &w.bf}, std::pair{"idpc", &w.findings.phase}}) {
-    if (!*image) continue;  // said where the image itself was refused
-    auto transformed = fft_magnitude(**image);
+  const std::pair<const char*, const std::optional<Image<float>>*> images[] = {{"bf", &w.bf},
+                                                                               {"idpc", &w.findings.phase}};
+  std::optional<Result<Image<float>>> transforms[2];
+  parallel_for(2, [&](std::uint64_t i) {
+    if (const auto& image = *images[i].second) transforms[i] = fft_magnitude(*image);
+  });
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (!transforms[i]) continue;  // said where the image itself was refused
+    const char* name = images[i].first;
+    Result<Image<float>>& transformed = *transforms[i];
     if (!transformed) {
       QUANTEM_TRY(w.refused(std::string("fft_") + name, transformed.error()));
       continue;
     }
     const std::string title = std::string("FFT of ") + (name == std::string("bf") ? "BF" : "iDPC");
-    QUANTEM_TRY(w.collection.add(std::string("fft_") + name, title, *transformed, look));
+    w.collection.add(std::string("fft_") + name, title, *transformed, look);
   }
   w.collection.time("fft", w.watch.lap());
   return Done{};

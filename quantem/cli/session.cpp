@@ -58,7 +58,7 @@ Result<Done> Session::start(const CommonArguments& common) {
   return Done{};
 }
 
-Result<Device> Session::open(const DeviceArguments& device) const {
+Result<DeviceChoice> Session::choose(const DeviceArguments& device) const {
   DeviceOptions options;
   if (const auto v = variable("WORK_BYTES")) {
     QUANTEM_TRY_ASSIGN(bytes, parse_bytes(*v, "QUANTEM_GPU_WORK_BYTES"));
@@ -84,10 +84,19 @@ Result<Device> Session::open(const DeviceArguments& device) const {
     QUANTEM_TRY_ASSIGN(parsed, parse_count(*v, device.device.empty() ? "QUANTEM_GPU_DEVICE" : "--device", 0));
     index = parsed;
   }
-  auto opened = open_device(backend, index, options);
-  if (!opened && backend == Backend::automatic)
+  return DeviceChoice{backend, index, options};
+}
+
+Result<Device> Session::open(const DeviceChoice& choice) {
+  auto opened = open_device(choice.backend, choice.index, choice.options);
+  if (!opened && choice.backend == Backend::automatic)
     return Error{opened.error().code, opened.error().message + " (--backend cpu)"};
   return opened;
+}
+
+Result<Device> Session::open(const DeviceArguments& device) const {
+  QUANTEM_TRY_ASSIGN(choice, choose(device));
+  return open(choice);
 }
 
 void Session::warn(const std::string& message) {

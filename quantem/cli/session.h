@@ -18,14 +18,22 @@
 
 namespace quantem::cli {
 
+struct DeviceChoice {
+  Backend backend = Backend::automatic;
+  int index = 0;
+  DeviceOptions options;
+};
+
 class Session {
  public:
   Session(const CliHost& host, std::ostream& err) : host_(host), err_(err) {}
 
   // Checks QUANTEM_GPU_* (a bad value is an error naming the variable, an unknown name a warning) and starts progress.
   Result<Done> start(const CommonArguments& common);
-  // The device that options and environment name. Never the CPU unless it was asked for by name.
-  Result<Device> open(const DeviceArguments& device) const;
+  // The device that options and environment name, to be opened. Never the CPU unless it was asked for by name.
+  Result<DeviceChoice> choose(const DeviceArguments& device) const;
+  static Result<Device> open(const DeviceChoice& choice);
+  Result<Device> open(const DeviceArguments& device) const;  // both
 
   void warn(const std::string& message);  // once; into the answer and onto stderr, with the options that help
   void say(std::string_view text);        // a line on stderr, unless --quiet

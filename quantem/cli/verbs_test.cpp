@@ -96,6 +96,9 @@ TEST(CliProducts, EveryProductIsThereAndBfIsTheSumOverItsDisc) {
     EXPECT_EQ(provenance, report["products"][name]["provenance"]) << name;
   }
   EXPECT_EQ(file_bytes(folder / "out/contact_sheet.png").substr(1, 3), "PNG");
+  for (const char* stage : {"device", "inspect", "load", "mean_pattern", "probe", "images", "patterns", "com", "dpc",
+                            "fft", "pictures", "contact_sheet", "files"})
+    EXPECT_GE(report["timings_s"].value(stage, -1.0), 0.0) << stage;
 
   // The disc as the report states it, summed in plain loops.
   const auto cube = read_npy(folder / "a.npy"), bf = read_npy(folder / "out/bf.npy"),

@@ -6,6 +6,7 @@
 
 #include "quantem/display/figure.h"
 #include "quantem/display/text.h"
+#include "quantem/runtime/thread_pool.h"
 
 namespace quantem {
 namespace {
@@ -43,14 +44,14 @@ struct Tiles {
   [[nodiscard]] Px rows() const { return row_top.back() - kGapRows; }
 };
 
-Tiles arrange(const std::vector<Rgba>& drawn, std::uint64_t columns) {
+Tiles arrange(const std::span<const Rgba* const> drawn, std::uint64_t columns) {
   Tiles t;
   t.columns = columns;
   const std::uint64_t n_rows = (drawn.size() + columns - 1) / columns;
   std::vector<Px> widths(columns, 0), heights(n_rows, 0);
   for (std::uint64_t i = 0; i < drawn.size(); ++i) {
-    widths[i % columns] = std::max<Px>(widths[i % columns], drawn[i].extent.cols);
-    heights[i / columns] = std::max<Px>(heights[i / columns], drawn[i].extent.rows);
+    widths[i % columns] = std::max<Px>(widths[i % columns], drawn[i]->extent.cols);
+    heights[i / columns] = std::max<Px>(heights[i / columns], drawn[i]->extent.rows);
   }
   t.col_left.push_back(0), t.row_top.push_back(0);
   for (const Px w : widths) t.col_left.push_back(t.col_left.back() + w + kGapCols);
@@ -59,7 +60,7 @@ Tiles arrange(const std::vector<Rgba>& drawn, std::uint64_t columns) {
 }
 
 // The number of columns whose sheet comes nearest to 16:10 without leaving much of its last row empty.
-std::uint64_t choose_columns(const std::vector<Rgba>& drawn) {
+std::uint64_t choose_columns(const std::span<const Rgba* const> drawn) {
   std::uint64_t best = 1;
   double best_cost = 1e300;
   for (std::uint64_t columns = 1; columns <= std::min<std::uint64_t>(drawn.size(), 8); ++columns) {
@@ -83,13 +84,21 @@ Region moved(const Region& r, Px row, Px col) {
 
 Result<Rgba> contact_sheet(std::span<const Panel> panels, const Sheet& sheet, const FigureStyle& style,
                            std::vector<PanelLayout>* layouts) {
-  if (panels.empty()) return Error{Code::invalid_argument, "contact_sheet: there is no panel to show"};
-  std::vector<Rgba> drawn;
+  std::vector<Rgba> pictures;
   std::vector<PanelLayout> found(panels.size());
   for (std::uint64_t i = 0; i < panels.size(); ++i) {
     QUANTEM_TRY_ASSIGN(picture, draw_panel(panels[i], style, &found[i]));
-    drawn.push_back(std::move(picture));
+    pictures.push_back(std::move(picture));
   }
+  std::vector<const Rgba*> drawn;
+  for (const Rgba& picture : pictures) drawn.push_back(&picture);
+  return sheet_of_drawn(drawn, sheet, style, layouts, std::move(found));
+}
+
+Result<Rgba> sheet_of_drawn(std::span<const Rgba* const> drawn, const Sheet& sheet, const FigureStyle& style,
+                            std::vector<PanelLayout>* layouts, std::vector<PanelLayout> found) {
+  if (drawn.empty()) return Error{Code::invalid_argument, "contact_sheet: there is no panel to show"};
+  found.resize(drawn.size());
   const Tiles t =
       arrange(drawn, sheet.columns ? std::min<std::uint64_t>(sheet.columns, drawn.size()) : choose_columns(drawn));
   const Px inner = std::max(t.cols(), kMinSheet), line = line_height(Font::regular) + 2;
@@ -111,9 +120,11 @@ Result<Rgba> contact_sheet(std::span<const Panel> panels, const Sheet& sheet, co
     draw_text(out, top, kMargin, text, Font::regular, style.faint);
     top += line;
   }
+  parallel_for(drawn.size(), [&](std::uint64_t i) {
+    paste(out, grid_top + t.row_top[i / t.columns], kMargin + t.col_left[i % t.columns], *drawn[i]);
+  });
   for (std::uint64_t i = 0; i < drawn.size(); ++i) {
     const Px row = grid_top + t.row_top[i / t.columns], col = kMargin + t.col_left[i % t.columns];
-    paste(out, row, col, drawn[i]);
     found[i] = {moved(found[i].image, row, col), moved(found[i].scale_bar, row, col),
                 moved(found[i].color_bar, row, col)};
   }

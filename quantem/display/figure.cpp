@@ -64,7 +64,10 @@ void draw_picture(Rgba& out, Px top, Px left, const Plan& p, const Rgba& picture
     for (Px c = 0; c < p.image_cols; ++c) {
       const Color color = picture.at(static_cast<std::uint64_t>(r * picture.extent.rows / p.image_rows),
                                      static_cast<std::uint64_t>(c * picture.extent.cols / p.image_cols));
-      blend(out, top + r, left + c, color.a ? color : hatch(r, c));
+      if (color.a == 255)
+        out.set(static_cast<std::uint64_t>(top + r), static_cast<std::uint64_t>(left + c), color);
+      else
+        blend(out, top + r, left + c, color.a ? color : hatch(r, c));
     }
 }
 

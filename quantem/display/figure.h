@@ -112,5 +112,8 @@ struct Sheet {
 // Errors: invalid_argument when there is no panel, or as draw_panel. `layouts` gets one entry a panel.
 Result<Rgba> contact_sheet(std::span<const Panel> panels, const Sheet& sheet, const FigureStyle& style = {},
                            std::vector<PanelLayout>* layouts = nullptr);
+// The same of panels that draw_panel has drawn with the same style, and where it found things in each (may be empty).
+Result<Rgba> sheet_of_drawn(std::span<const Rgba* const> drawn, const Sheet& sheet, const FigureStyle& style = {},
+                            std::vector<PanelLayout>* layouts = nullptr, std::vector<PanelLayout> found = {});
 
 }  // namespace quantem

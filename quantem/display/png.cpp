@@ -1,19 +1,28 @@
 #include "quantem/display/png.h"
 
 #include <png.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <csetjmp>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <system_error>
+
+#include "quantem/runtime/thread_pool.h"
 
 namespace quantem {
 namespace {
 
 // A sheet of 4094 x 2234: 0.30 s and 2.66 MB; level 6 takes 1.13 s for 2.37 MB, level 1 makes 2.99 MB no faster.
 constexpr int kCompressionLevel = 3;
+// Filtered bytes of a band, about: bands are compressed side by side, each knowing the 32 KiB before it. Fixed, so that the file does not
+// depend on the number of threads.
+constexpr std::uint64_t kBandBytes = std::uint64_t{1} << 18, kHistory = std::uint64_t{1} << 15;
 
 // What libpng's callbacks reach: the bytes written so far and the message of the error that ended the work.
 struct Output {
@@ -42,25 +51,103 @@ void append(png_structp png, png_bytep data, std::size_t n) {
 void ignore_warning(png_structp, png_const_charp) {}
 void flush_nothing(png_structp) {}
 
+// Rows [first, stop) as they are compressed: a 1 for filter "sub", then each byte less the one of the pixel before.
+std::vector<std::uint8_t> filtered_rows(const Rgba& picture, std::uint64_t channels, std::uint64_t first,
+                                        std::uint64_t stop) {
+  const std::uint64_t cols = picture.extent.cols, row_bytes = 1 + channels * cols;
+  std::vector<std::uint8_t> out((stop - first) * row_bytes);
+  for (std::uint64_t r = first; r < stop; ++r) {
+    const std::uint8_t* from = picture.bytes.data() + 4 * r * cols;
+    std::uint8_t* to = out.data() + (r - first) * row_bytes;
+    *to++ = 1;
+    for (std::uint64_t k = 0; k < channels; ++k) to[k] = from[k];
+    for (std::uint64_t c = 1; c < cols; ++c)
+      for (std::uint64_t k = 0; k < channels; ++k)
+        to[channels * c + k] = static_cast<std::uint8_t>(from[4 * c + k] - from[4 * (c - 1) + k]);
+  }
+  return out;
+}
+
+struct Band {
+  std::vector<std::uint8_t> bytes;  // of the deflate stream
+  uLong checksum = 0;
+  std::uint64_t n_filtered = 0;
+};
+
+// Appends what `bytes` become; `flush` goes with the last of them. zlib counts in 32 bits.
+bool deflate_all(z_stream& z, std::span<const std::uint8_t> bytes, int flush, std::vector<std::uint8_t>& out) {
+  constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 30;
+  std::uint64_t used = 0;
+  do {
+    const std::uint64_t n = std::min(kAtOnce, bytes.size() - used);
+    z.next_in = const_cast<Bytef*>(bytes.data() + used);
+    z.avail_in = static_cast<uInt>(n);
+    used += n;
+    do {
+      const std::size_t before = out.size(), room = n / 2 + 4096;
+      out.resize(before + room);
+      z.next_out = out.data() + before;
+      z.avail_out = static_cast<uInt>(room);
+      const int status = deflate(&z, used == bytes.size() ? flush : Z_NO_FLUSH);
+      out.resize(out.size() - z.avail_out);
+      if (status == Z_STREAM_ERROR) return false;
+    } while (z.avail_out == 0);
+  } while (used < bytes.size());
+  return true;
+}
+
+// Band `i` of `n` of `rows` rows each. False: zlib has no memory.
+bool compress_band(const Rgba& picture, std::uint64_t channels, std::uint64_t rows, std::uint64_t i, std::uint64_t n,
+                   Band& band) {
+  const std::uint64_t row_bytes = 1 + channels * picture.extent.cols, first = i * rows;
+  const std::uint64_t n_before = std::min(first, (kHistory + row_bytes - 1) / row_bytes);
+  const std::vector<std::uint8_t> all =
+      filtered_rows(picture, channels, first - n_before, std::min<std::uint64_t>(first + rows, picture.extent.rows));
+  const std::span<const std::uint8_t> own = std::span(all).subspan(n_before * row_bytes);
+  const std::uint64_t history = std::min(kHistory, n_before * row_bytes);
+  z_stream z{};
+  if (deflateInit2(&z, kCompressionLevel, Z_DEFLATED, -MAX_WBITS, 8, Z_FILTERED) != Z_OK) return false;
+  bool good = history == 0 || deflateSetDictionary(&z, own.data() - history, static_cast<uInt>(history)) == Z_OK;
+  good = good && deflate_all(z, own, i + 1 == n ? Z_FINISH : Z_SYNC_FLUSH, band.bytes);
+  deflateEnd(&z);
+  band.n_filtered = own.size();
+  band.checksum = adler32_z(adler32(0, nullptr, 0), own.data(), own.size());
+  return good;
+}
+
+// The zlib stream of all rows, in pieces that go into a chunk each. Empty: no memory.
+std::vector<Band> compressed(const Rgba& picture, std::uint64_t channels) {
+  const std::uint64_t row_bytes = 1 + channels * picture.extent.cols;
+  const std::uint64_t rows = std::max<std::uint64_t>(1, kBandBytes / row_bytes);
+  std::vector<Band> bands((picture.extent.rows + rows - 1) / rows);
+  std::atomic<bool> good{true};
+  parallel_for(bands.size(), [&](std::uint64_t i) {
+    if (!compress_band(picture, channels, rows, i, bands.size(), bands[i])) good = false;
+  });
+  if (!good) return {};
+  constexpr std::array<std::uint8_t, 2> kHeader{0x78, 0x5E};  // deflate, window of 32 KiB, level "fast"
+  bands.front().bytes.insert(bands.front().bytes.begin(), kHeader.begin(), kHeader.end());
+  uLong checksum = adler32(0, nullptr, 0);
+  for (const Band& band : bands)
+    checksum = adler32_combine(checksum, band.checksum, static_cast<z_off_t>(band.n_filtered));
+  for (int shift = 24; shift >= 0; shift -= 8)
+    bands.back().bytes.push_back(static_cast<std::uint8_t>(checksum >> shift & 255));
+  return bands;
+}
+
 // All that libpng does, in a frame without destructors, because an error leaves it through longjmp.
 bool write_all(png_structp png, png_infop info, const Rgba& picture, bool has_alpha, png_text* texts, int n_texts,
-               std::uint8_t* line) {
+               const std::vector<Band>& bands) {
   if (setjmp(png_jmpbuf(png))) return false;
-  const std::uint32_t rows = picture.extent.rows, cols = picture.extent.cols;
   png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
-  png_set_compression_level(png, kCompressionLevel);
-  png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_SUB);
-  png_set_IHDR(png, info, cols, rows, 8, has_alpha ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
+  png_set_IHDR(png, info, picture.extent.cols, picture.extent.rows, 8,
+               has_alpha ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE,
+               PNG_FILTER_TYPE_BASE);
   if (n_texts) png_set_text(png, info, texts, n_texts);
   png_write_info(png, info);
-  const std::size_t channels = has_alpha ? 4 : 3;
-  for (std::uint32_t r = 0; r < rows; ++r) {
-    const std::uint8_t* from = picture.bytes.data() + std::uint64_t{4} * r * cols;
-    for (std::uint64_t c = 0; c < cols; ++c) std::memcpy(line + channels * c, from + 4 * c, channels);
-    png_write_row(png, line);
-  }
-  png_write_end(png, info);
+  for (std::size_t i = 0; i < bands.size(); ++i)
+    png_write_chunk(png, reinterpret_cast<png_const_bytep>("IDAT"), bands[i].bytes.data(), bands[i].bytes.size());
+  png_write_chunk(png, reinterpret_cast<png_const_bytep>("IEND"), nullptr, 0);
   return true;
 }
 
@@ -79,8 +166,9 @@ Result<Done> check_picture(const Rgba& picture) {
 
 Result<std::vector<std::uint8_t>> encode_png(const Rgba& picture, const PngOptions& options) {
   QUANTEM_TRY(check_picture(picture));
-  bool has_alpha = false;
-  for (std::uint64_t i = 3; i < picture.bytes.size(); i += 4) has_alpha |= picture.bytes[i] != 255;
+  std::uint8_t opaque = 255;
+  for (std::uint64_t i = 3; i < picture.bytes.size(); i += 4) opaque &= picture.bytes[i];
+  const bool has_alpha = opaque != 255;
 
   std::vector<png_text> texts;
   std::vector<std::pair<std::string, std::string>> kept = options.texts;  // png_text wants char*, not const
@@ -94,13 +182,14 @@ Result<std::vector<std::uint8_t>> encode_png(const Rgba& picture, const PngOptio
   }
 
   Output out;
-  std::vector<std::uint8_t> line(std::uint64_t{4} * picture.extent.cols);
+  const std::vector<Band> bands = compressed(picture, has_alpha ? 4 : 3);
+  out.out_of_memory = bands.empty();
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &out, fail, ignore_warning);
-  png_infop info = png ? png_create_info_struct(png) : nullptr;
+  png_infop info = png && !bands.empty() ? png_create_info_struct(png) : nullptr;
   bool good = false;
   if (info) {
     png_set_write_fn(png, &out, append, flush_nothing);
-    good = write_all(png, info, picture, has_alpha, texts.data(), static_cast<int>(texts.size()), line.data());
+    good = write_all(png, info, picture, has_alpha, texts.data(), static_cast<int>(texts.size()), bands);
   } else {
     out.out_of_memory = true;
   }

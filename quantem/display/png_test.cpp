@@ -47,6 +47,21 @@ TEST(Png, ReadsBackByteForByte) {
     }
 }
 
+// Compressed in bands: many rows in one, one row in several KiB, more than 32 KiB in one row, a band that ends with the picture.
+TEST(Png, PicturesOfSeveralBandsReadBackByteForByte) {
+  for (const Extent extent :
+       {Extent{700, 401}, Extent{5, 90000}, Extent{256, 341}, Extent{90000, 2}, Extent{3, 300000}})
+    for (const bool opaque : {true, false}) {
+      Rgba picture = noise(extent, opaque);
+      for (std::uint64_t i = 0; i < picture.bytes.size() / 2; ++i)
+        if (i % 4 != 3) picture.bytes[i] = static_cast<std::uint8_t>(i / 4096);  // one half repeats itself
+      const auto file = encode_png(picture);
+      ASSERT_TRUE(file);
+      bool has_alpha = false;
+      EXPECT_EQ(decode(*file, extent, &has_alpha), picture.bytes) << to_string(extent);
+    }
+}
+
 TEST(Png, CarriesTextAndNoTime) {
   const std::string text = R"({"unit": "Å⁻¹"})";
   const auto file = encode_png(noise({3, 3}, true), {.texts = {{"quantem.provenance", text}}});

@@ -129,9 +129,15 @@ void draw_frame(Rgba& picture, Px row, Px col, Px rows, Px cols, Color color) {
 
 void draw_circle(Rgba& picture, Point center, double radius_rows, double radius_cols, double width, Color color,
                  const ClipBox& clip) {
+  // |q| of pixels that the line can touch, with room for rounding: |grad |q|| is at most 1 / the shorter radius.
+  const double reach = (width / 2 + 0.5) / std::min(radius_rows, radius_cols) + 1e-9;
+  const double inside = reach < 1 ? (1 - reach) * (1 - reach) * (1 - 1e-9) : 0,
+               outside = (1 + reach) * (1 + reach) * (1 + 1e-9);
   for (Px r = clip.row; r < clip.row + clip.rows; ++r)
     for (Px c = clip.col; c < clip.col + clip.cols; ++c) {
       const double dr = static_cast<double>(r) - center.row, dc = static_cast<double>(c) - center.col;
+      const double a = dr / radius_rows, b = dc / radius_cols, q2 = a * a + b * b;
+      if (q2 < inside || q2 > outside) continue;
       // Distance to the ellipse to first order: (|q| - 1) / |grad |q||, exact for a circle.
       const double q = std::hypot(dr / radius_rows, dc / radius_cols);
       if (!(q > 0)) continue;
@@ -142,8 +148,16 @@ void draw_circle(Rgba& picture, Point center, double radius_rows, double radius_
 }
 
 void paste(Rgba& picture, Px row, Px col, const Rgba& what) {
+  const bool fits = row >= 0 && col >= 0 && row + what.extent.rows <= picture.extent.rows &&
+                    col + what.extent.cols <= picture.extent.cols;
   for (std::uint32_t r = 0; r < what.extent.rows; ++r)
-    for (std::uint32_t c = 0; c < what.extent.cols; ++c) blend(picture, row + r, col + c, what.at(r, c));
+    for (std::uint32_t c = 0; c < what.extent.cols; ++c) {
+      const Color color = what.at(r, c);
+      if (fits && color.a == 255)
+        picture.set(static_cast<std::uint64_t>(row + r), static_cast<std::uint64_t>(col + c), color);
+      else
+        blend(picture, row + r, col + c, color);
+    }
 }
 
 Color hatch(Px row, Px col) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "quantem/runtime/background.h"
 #include "quantem/runtime/cuda_context.h"
 #include "quantem/runtime/device.h"
 #include "quantem/runtime/thread_pool.h"
@@ -22,6 +23,41 @@ TEST(ThreadPool, EveryIndexOnceForEveryThreadCount) {
     for (const auto& h : hits) EXPECT_EQ(h, 1);
   }
   parallel_for(0, [](std::uint64_t) { FAIL(); });
+}
+
+TEST(Background, EveryTaskOnceForEveryThreadCountAndWaitsForAll) {
+  for (const int threads : {0, 1, 2, 5}) {
+    std::vector<std::atomic<int>> hits(100);
+    Background background(threads);
+    for (int round = 1; round <= 2; ++round) {
+      for (auto& h : hits) background.start([&h] { ++h; });
+      background.wait();
+      for (const auto& h : hits) EXPECT_EQ(h, round);
+    }
+    background.start([&] { ++hits[0]; });  // done before the end
+  }
+}
+
+TEST(Background, OneThreadIsTheCallersAndOthersAreNot) {
+  std::thread::id where;
+  Background alone(1), beside(2);
+  alone.start([&] { where = std::this_thread::get_id(); });
+  EXPECT_EQ(where, std::thread::id());
+  alone.wait();
+  EXPECT_EQ(where, std::this_thread::get_id());
+  std::atomic<bool> done{false};
+  beside.start([&] { done = true; });
+  while (!done) std::this_thread::yield();  // without wait()
+}
+
+TEST(Background, WaitThrowsWhatATaskThrewAfterTheOthers) {
+  Background background(2);
+  std::atomic<int> n{0};
+  background.start([] { throw std::bad_alloc(); });
+  for (int i = 0; i < 10; ++i) background.start([&] { ++n; });
+  EXPECT_THROW(background.wait(), std::bad_alloc);
+  EXPECT_EQ(n, 10);
+  background.wait();
 }
 
 TEST(Device, C78_AutomaticIsAnAcceleratorOrAnError) {
