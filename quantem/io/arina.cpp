@@ -91,9 +91,9 @@ Result<std::uint64_t> choose_channel(const Container& c, const Object& group, co
   return std::uint64_t{0};
 }
 
-// One member of /entry/data.
+// One member of /entry/data: its link, and the dataset that the link leads to.
 ListedPart read_member(Container& c, const std::shared_ptr<const File>& file, const Object& group,
-                       const hdf5::Link& link, ScanHints& hints) {
+                       const hdf5::Link& link, const Result<Object>& dataset, ScanHints& hints) {
   ListedPart listed;
   listed.link = link.name;
   listed.link_number = part_number(link.name).value_or(0);
@@ -102,7 +102,6 @@ ListedPart read_member(Container& c, const std::shared_ptr<const File>& file, co
     if (error.code != Code::missing_data && c.options.missing == Missing::error && !c.not_ready) c.not_ready = error;
     if (error.code == Code::unsupported && !c.not_ready) c.not_ready = error;
   };
-  auto dataset = hdf5::find_object(file, "/entry/data/" + link.name);
   if (!dataset) {
     absent(dataset.error());
     return listed;
@@ -200,7 +199,15 @@ void inspect_arina(Container& c, const std::shared_ptr<const File>& file) {
   if (group && root) {
     note_scan_shape(c, hints, *root);
     note_scan_shape(c, hints, *group);
-    for (const hdf5::Link& link : image_links(file)) listed.push_back(read_member(c, file, *group, link, hints));
+    const std::vector<hdf5::Link> links = image_links(file);
+    std::vector<Result<Object>> datasets;
+    std::vector<const Object*> found;
+    for (const hdf5::Link& link : links) datasets.push_back(hdf5::find_object(file, "/entry/data/" + link.name));
+    for (const Result<Object>& dataset : datasets)
+      if (dataset) found.push_back(&*dataset);
+    hdf5::read_ahead(found);
+    for (std::size_t i = 0; i < links.size(); ++i)
+      listed.push_back(read_member(c, file, *group, links[i], datasets[i], hints));
   }
   if (listed.size() > 1) hints.array.reset();  // several 4-D parts: their scan axes do not add up to one
   c.n_expected = announced_frames(c, file);

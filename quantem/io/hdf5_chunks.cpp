@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <utility>
 
 #include "quantem/io/hdf5_header.h"
@@ -68,31 +69,47 @@ std::optional<LayoutMessage> parse_layout(std::span<const unsigned char> message
 namespace {
 
 // Version-1 B-tree over the chunks of one dataset. The children of the root are read by all threads: where chunks of one frame are many,
-// this is most of the time that opening takes. What each found is put together in the order of the tree.
+// this is most of the time that opening takes. A child of a sound tree has the chunks between its key and the next one's, which are then
+// its own to write; what it has beyond them is put in its place afterwards, in the order of the tree.
 class BtreeV1 {
  public:
-  BtreeV1(const RawFile& file, const ChunkedArray& array, bool may_be_cut)
-      : file_(file), array_(array), may_be_cut_(may_be_cut), rank_(array.shape.size()), bytes_left_(file.bytes()) {}
+  // `chunks` has array.n_chunks elements.
+  BtreeV1(const RawFile& file, const ChunkedArray& array, bool may_be_cut, std::vector<ByteRange>& chunks)
+      : file_(file),
+        array_(array),
+        may_be_cut_(may_be_cut),
+        chunks_(chunks),
+        rank_(array.shape.size()),
+        bytes_left_(file.bytes()) {}
 
-  // Fills `chunks`; true where a piece of the tree lies beyond the end of a file that may be cut.
-  Result<bool> read(std::uint64_t root, std::vector<ByteRange>& chunks) {
-    Found at_root;
-    QUANTEM_TRY_ASSIGN(node, read_node(root, -1, at_root));
-    if (node.level == 0) {
-      QUANTEM_TRY(take_node(node, at_root));
-      place(at_root, chunks);
-      return at_root.lost;
+  // First the root; then every child, in any order and at once; then finish().
+  Result<Done> read_root(std::uint64_t root) {
+    at_root_.end = array_.n_chunks;
+    QUANTEM_TRY_ASSIGN(node, read_node(root, -1, at_root_));
+    if (node.level == 0) return take_node(node, at_root_);
+    root_ = std::move(node);
+    found_.resize(root_.n_entries);
+    errors_.resize(root_.n_entries);
+    std::uint64_t end = array_.n_chunks;
+    for (std::uint64_t i = root_.n_entries; i-- > 0;) {
+      const auto first = place_of(entry(root_, i));
+      found_[i].first = first ? std::min(first->flat, end) : end;
+      found_[i].end = end;
+      end = found_[i].first;
     }
-    std::vector<Found> found(node.n_entries);
-    std::vector<std::optional<Error>> errors(node.n_entries);
-    parallel_for(node.n_entries, [&](std::uint64_t i) {
-      if (auto done = walk(child(node, i), node.level, found[i]); !done) errors[i] = done.take_error();
-    });
-    bool lost = false;
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      if (errors[i]) return *errors[i];
-      place(found[i], chunks);
-      lost |= found[i].lost;
+    return Done{};
+  }
+  [[nodiscard]] std::uint64_t n_children() const { return found_.size(); }
+  void read_child(std::uint64_t i) {
+    if (auto done = walk(child(root_, i), root_.level, found_[i]); !done) errors_[i] = done.take_error();
+  }
+  // True where a piece of the tree lies beyond the end of a file that may be cut.
+  Result<bool> finish() {
+    bool lost = at_root_.lost;
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      if (errors_[i]) return *errors_[i];
+      for (const auto& [flat, range] : found_[i].elsewhere) chunks_[flat] = range;
+      lost |= found_[i].lost;
     }
     return lost;
   }
@@ -104,9 +121,15 @@ class BtreeV1 {
     std::vector<unsigned char> bytes;  // head and entries
   };
   struct Found {
-    std::vector<std::pair<std::uint64_t, ByteRange>> chunks;  // place in the grid
+    std::uint64_t first = 0, end = 0;                            // places in the grid that nobody else writes
+    std::vector<std::pair<std::uint64_t, ByteRange>> elsewhere;  // other places
     bool lost = false;
   };
+  struct Place {
+    std::uint64_t flat = 0;
+    bool inside = true;
+  };
+  static constexpr const char* kNotAMultiple = "a chunk does not start at a multiple of the chunk shape";
   static constexpr std::size_t kHeadBytes = 24, kFirstRead = 4096;  // most nodes are read at once
 
   [[nodiscard]] std::size_t entry_bytes() const { return 8 + 8 * (rank_ + 1) + 8; }
@@ -117,8 +140,18 @@ class BtreeV1 {
     Cursor c(entry(node, i).last(8));
     return c.take(8);
   }
-  static void place(const Found& found, std::vector<ByteRange>& chunks) {
-    for (const auto& [flat, range] : found.chunks) chunks[flat] = range;
+  // Where the chunk of a key lies in the grid; nothing when it starts inside another.
+  [[nodiscard]] std::optional<Place> place_of(std::span<const unsigned char> key) const {
+    Cursor c(key);
+    c.skip(8);
+    Place p;
+    for (std::size_t d = 0; d < rank_; ++d) {
+      const std::uint64_t at = c.take(8);
+      if (at % array_.chunk[d] != 0) return std::nullopt;
+      p.inside = p.inside && at / array_.chunk[d] < array_.grid[d];
+      p.flat = p.flat * array_.grid[d] + at / array_.chunk[d];
+    }
+    return p;
   }
 
   Result<Node> read_node(std::uint64_t address, int parent_level, Found& found) {
@@ -153,7 +186,7 @@ class BtreeV1 {
 
   Result<Done> take_node(const Node& node, Found& found) {
     if (node.level < 0) return Done{};
-    for (std::uint64_t i = 0; i < node.n_entries; ++i) QUANTEM_TRY(take_chunk(Cursor(entry(node, i)), found));
+    for (std::uint64_t i = 0; i < node.n_entries; ++i) QUANTEM_TRY(take_chunk(entry(node, i), found));
     return Done{};
   }
 
@@ -162,32 +195,34 @@ class BtreeV1 {
     found.lost = true;
     return Node{};
   }
-  Result<Done> take_chunk(Cursor e, Found& found) {
+  Result<Done> take_chunk(std::span<const unsigned char> e, Found& found) {
+    const auto place = place_of(e);
+    if (!place) return damaged(kNotAMultiple);
+    Cursor sizes(e), last(e.last(8));
     ByteRange range;
-    range.bytes = e.take(4);
-    range.filter_mask = static_cast<std::uint32_t>(e.take(4));
-    std::uint64_t flat = 0;
-    bool inside = true;
-    for (std::size_t d = 0; d < rank_; ++d) {
-      const std::uint64_t at = e.take(8);
-      if (at % array_.chunk[d] != 0) return damaged("a chunk does not start at a multiple of the chunk shape");
-      inside = inside && at / array_.chunk[d] < array_.grid[d];
-      flat = flat * array_.grid[d] + at / array_.chunk[d];
-    }
-    e.skip(8);
-    const std::uint64_t address = e.take(8);
-    if (!inside || address == kNoAddress) return Done{};
+    range.bytes = sizes.take(4);
+    range.filter_mask = static_cast<std::uint32_t>(sizes.take(4));
+    const std::uint64_t address = last.take(8);
+    if (!place->inside || address == kNoAddress) return Done{};
     range.offset = address + file_.base();
     if (range.offset < address) return damaged("a chunk address passes 2^64");
-    found.chunks.emplace_back(flat, range);
+    if (place->flat >= found.first && place->flat < found.end)
+      chunks_[place->flat] = range;
+    else
+      found.elsewhere.emplace_back(place->flat, range);
     return Done{};
   }
 
   const RawFile& file_;
   const ChunkedArray& array_;
   bool may_be_cut_;
+  std::vector<ByteRange>& chunks_;
   std::size_t rank_;
   std::atomic<std::int64_t> bytes_left_;
+  Found at_root_;
+  Node root_;  // of level 1 or more
+  std::vector<Found> found_;
+  std::vector<std::optional<Error>> errors_;
 };
 
 }  // namespace
@@ -225,14 +260,33 @@ std::optional<LayoutMessage> read_layout(const RawFile& file, std::uint64_t head
   return layout;
 }
 
-Result<Done> read_chunk_index(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,
-                              std::vector<ByteRange>& chunks, bool* lost) {
-  chunks.assign(array.n_chunks, ByteRange{});
-  if (layout.address == kNoAddress) return Done{};  // nothing was ever written
-  if (layout.index != IndexKind::btree_v1) return read_chunk_index_v4(file, layout, array, chunks, lost);
-  QUANTEM_TRY_ASSIGN(cut, BtreeV1(file, array, lost != nullptr).read(layout.address, chunks));
-  if (cut) *lost = true;
-  return Done{};
+void read_chunk_indices(std::span<ChunkIndexTask> tasks) {
+  std::vector<std::unique_ptr<BtreeV1>> trees(tasks.size());
+  parallel_for(tasks.size(), [&](std::uint64_t i) {
+    ChunkIndexTask& t = tasks[i];
+    t.chunks.assign(t.array.n_chunks, ByteRange{});
+    if (t.layout.address == kNoAddress) return;  // nothing was ever written
+    Result<Done> done = Done{};
+    if (t.layout.index == IndexKind::btree_v1) {
+      trees[i] = std::make_unique<BtreeV1>(*t.file, t.array, t.may_be_cut, t.chunks);
+      done = trees[i]->read_root(t.layout.address);
+    } else {
+      done = read_chunk_index_v4(*t.file, t.layout, t.array, t.chunks, t.may_be_cut ? &t.lost : nullptr);
+    }
+    if (!done) t.error = done.take_error();
+  });
+  std::vector<std::pair<std::size_t, std::uint64_t>> children;  // of all trees, so that no thread waits for a long one
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    for (std::uint64_t c = 0; trees[i] && !tasks[i].error && c < trees[i]->n_children(); ++c)
+      children.emplace_back(i, c);
+  parallel_for(children.size(), [&](std::uint64_t k) { trees[children[k].first]->read_child(children[k].second); });
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (!trees[i] || tasks[i].error) continue;
+    if (auto lost = trees[i]->finish(); lost)
+      tasks[i].lost = *lost;
+    else
+      tasks[i].error = lost.take_error();
+  }
 }
 
 }  // namespace quantem::hdf5

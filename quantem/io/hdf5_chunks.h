@@ -104,13 +104,24 @@ struct ChunkedArray {
   std::vector<std::uint64_t> grid;                     // chunks along each axis
   std::uint64_t n_chunks = 0, chunk_bytes = 0;
   bool filtered = false;
+  bool operator==(const ChunkedArray&) const = default;
 };
-// Fills `chunks` (n_chunks, absent where nothing is said). corrupt_data says what is wrong with the index. Offsets are in the file.
-// Pieces of the index that lie beyond the end of the file: corrupt_data too, but where `lost` is given (a file that is cut off) it
-// is set and their chunks stay absent; only the start of the index must be there.
-Result<Done> read_chunk_index(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,
-                              std::vector<ByteRange>& chunks, bool* lost = nullptr);
-// The kinds of file format 1.10 (all but the version-1 B-tree), called by the one above.
+// Where the chunks of one array lie: what is asked, and the answer.
+struct ChunkIndexTask {
+  const RawFile* file = nullptr;
+  LayoutMessage layout;  // chunked
+  ChunkedArray array;
+  bool may_be_cut = false;  // the file is cut off: see `lost`
+
+  std::vector<ByteRange> chunks;  // n_chunks, absent where nothing is said; offsets are in the file
+  // corrupt_data: what is wrong with the index. Pieces of it that lie beyond the end of the file are wrong too, but where the file may be
+  // cut they set `lost` and their chunks stay absent; only the start of the index must be there.
+  std::optional<Error> error;
+  bool lost = false;
+};
+// All of them at once, with all threads.
+void read_chunk_indices(std::span<ChunkIndexTask> tasks);
+// The kinds of file format 1.10 (all but the version-1 B-tree), called by the one above; `lost` is given where the file may be cut.
 Result<Done> read_chunk_index_v4(const RawFile& file, const LayoutMessage& layout, const ChunkedArray& array,
                                  std::vector<ByteRange>& chunks, bool* lost);
 

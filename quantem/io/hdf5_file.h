@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -81,6 +82,8 @@ struct File {
   std::string cut_off;               // "x.h5 is cut off: it has N bytes and its HDF5 header says M"; empty when whole
   Id id;
   mutable std::set<std::uint64_t> looked_at;  // object headers without a fault; under the Lock like all of libhdf5
+  mutable std::map<std::uint64_t, ChunkIndexTask>
+      read_ahead;  // by their address: chunk indices that wait to be asked for
   [[nodiscard]] bool has_wide_addresses() const {
     return superblock.address_bytes == 8 && superblock.length_bytes == 8;
   }

@@ -174,8 +174,8 @@ void drop_out_of_file(const Object& dataset, DatasetIndex& index) {
   }
 }
 
-Result<Done> index_chunked(const Object& dataset, hid_t made, const RawFile& raw,
-                           const std::optional<LayoutMessage>& layout, const Space& space, DatasetIndex& index) {
+// The array of a chunked dataset; index.type, .filters and .chunk are set.
+Result<ChunkedArray> chunked_array(const Object& dataset, hid_t made, const Space& space, DatasetIndex& index) {
   const std::size_t rank = space.shape.size();
   std::vector<hsize_t> chunk(rank);
   if (H5Pget_chunk(made, static_cast<int>(rank), chunk.data()) != static_cast<int>(rank))
@@ -199,13 +199,40 @@ Result<Done> index_chunked(const Object& dataset, hid_t made, const RawFile& raw
                                           " chunks, far more than the file can hold");
     array.n_chunks = *product;
   }
-  if (layout && layout->kind == LayoutMessage::Class::chunked && layout->chunk == index.chunk) {
-    bool* const lost = dataset.file->cut_off.empty() ? nullptr : &index.index_cut_off;
-    auto read = read_chunk_index(raw, *layout, array, index.chunks, lost);
-    if (!read) return damaged_in(*dataset.file, dataset.where() + ": " + read.error().message);
-  } else {
-    QUANTEM_TRY(chunks_by_library(dataset, index, array, index.chunks));
+  return array;
+}
+
+// The data layout message, where this program knows the kind of object header.
+std::optional<LayoutMessage> layout_of(const Object& dataset) {
+  H5O_info_t info;
+  if (!dataset.file->raw->is_open() || !dataset.file->has_wide_addresses() ||
+      H5Oget_info2(dataset.id.get(), &info, H5O_INFO_BASIC) < 0)
+    return std::nullopt;
+  return read_layout(*dataset.file->raw, info.addr);
+}
+
+// Whether this program reads the index itself.
+bool is_read_here(const std::optional<LayoutMessage>& layout, const DatasetIndex& index) {
+  return layout && layout->kind == LayoutMessage::Class::chunked && layout->chunk == index.chunk;
+}
+
+Result<Done> index_chunked(const Object& dataset, hid_t made, const std::optional<LayoutMessage>& layout,
+                           const Space& space, DatasetIndex& index) {
+  QUANTEM_TRY_ASSIGN(array, chunked_array(dataset, made, space, index));
+  if (!is_read_here(layout, index)) return chunks_by_library(dataset, index, array, index.chunks);
+  const File& file = *dataset.file;
+  std::vector<ChunkIndexTask> tasks;
+  if (const auto ahead = file.read_ahead.find(layout->address); ahead != file.read_ahead.end()) {
+    if (ahead->second.array == array) tasks.push_back(std::move(ahead->second));
+    file.read_ahead.erase(ahead);
   }
+  if (tasks.empty()) {
+    tasks.push_back({file.raw.get(), *layout, array, !file.cut_off.empty(), {}, {}, false});
+    read_chunk_indices(tasks);
+  }
+  if (tasks[0].error) return damaged_in(file, dataset.where() + ": " + tasks[0].error->message);
+  index.chunks = std::move(tasks[0].chunks);
+  index.index_cut_off = tasks[0].lost;
   return Done{};
 }
 
@@ -315,15 +342,11 @@ Result<DatasetIndex> index_dataset(const Object& dataset) {
   if (layout_class == H5D_CHUNKED && H5Pget_chunk_opts(made.get(), &chunk_options) >= 0)
     index.partial_edge_chunks_unfiltered = chunk_options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS;
 
-  const RawFile& raw = *dataset.file->raw;
-  std::optional<LayoutMessage> layout;
-  H5O_info_t info;
   const Superblock& super = dataset.file->superblock;
-  if (raw.is_open() && dataset.file->has_wide_addresses() && H5Oget_info2(id, &info, H5O_INFO_BASIC) >= 0)
-    layout = read_layout(raw, info.addr);
+  const std::optional<LayoutMessage> layout = layout_of(dataset);
   if (layout_class == H5D_CHUNKED) {
     index.layout = Layout::chunked;
-    QUANTEM_TRY(index_chunked(dataset, made.get(), raw, layout, *space, index));
+    QUANTEM_TRY(index_chunked(dataset, made.get(), layout, *space, index));
   } else if (layout_class == H5D_COMPACT) {
     index.layout = Layout::compact;
     if (!layout || layout->kind != LayoutMessage::Class::compact)
@@ -349,6 +372,34 @@ Result<DatasetIndex> index_dataset(const Object& dataset) {
     return Error(Code::corrupt_data, dataset.where() + ": a compact dataset shorter than its shape");
   drop_out_of_file(dataset, index);
   return index;
+}
+
+void read_ahead(std::span<const Object* const> datasets) {
+  std::vector<ChunkIndexTask> tasks;
+  std::vector<const File*> files;
+  for (const Object* dataset : datasets) {
+    if (!dataset->is_dataset()) continue;
+    const auto space = space_of(dataset->id.get());
+    Id made(H5Dget_create_plist(dataset->id.get()), H5Pclose);
+    if (!space || !made || H5Pget_layout(made.get()) != H5D_CHUNKED) continue;
+    DatasetIndex index;
+    index.type = element_type(*dataset);
+    index.filters = filters_of(made.get());
+    auto array = chunked_array(*dataset, made.get(), *space, index);
+    auto layout = layout_of(*dataset);
+    if (!array || !is_read_here(layout, index)) continue;  // index_dataset says what is wrong
+    tasks.push_back({dataset->file->raw.get(),
+                     *std::move(layout),
+                     *std::move(array),
+                     !dataset->file->cut_off.empty(),
+                     {},
+                     {},
+                     false});
+    files.push_back(dataset->file.get());
+  }
+  read_chunk_indices(tasks);
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    files[i]->read_ahead.try_emplace(tasks[i].layout.address, std::move(tasks[i]));
 }
 
 }  // namespace quantem::hdf5

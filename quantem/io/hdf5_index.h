@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,8 @@ inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1} << 30;
 
 // corrupt_data or unsupported, naming file and dataset; missing_data when the file is cut off before the start of the index.
 Result<DatasetIndex> index_dataset(const Object& dataset);
+// Reads the chunk indices of all of them at once, with all threads; index_dataset of each then has it. Says nothing of faults: that does.
+void read_ahead(std::span<const Object* const> datasets);
 // Shape and type only.
 Result<std::vector<std::uint64_t>> dataset_shape(const Object& dataset);
 
