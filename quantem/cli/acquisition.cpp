@@ -10,6 +10,7 @@
 #include "quantem/cli/deflection.h"
 #include "quantem/cli/parse.h"
 #include "quantem/cli/resolve.h"
+#include "quantem/dpc/device_dpc.h"
 #include "quantem/io/load.h"
 #include "quantem/resident/series.h"
 
@@ -63,7 +64,7 @@ Inspected inspect_file(const std::string& file, const ResultArguments& arguments
 
 Result<Acquisition> load_acquisition(const std::string& file, Inspected inspected, const ResultArguments& arguments,
                                      const LoadOptions& how, Device& device, Session& session, Collection& collection) {
-  session.begin_acquisition();
+  session.begin_acquisition(&file == &arguments.files.back());
   QUANTEM_TRY_ASSIGN(container, std::move(inspected.container));
   QUANTEM_TRY(override_calibration(arguments.calibration, container.calibration));
   for (const std::string& warning : container.warnings) session.warn(warning);
@@ -78,6 +79,11 @@ Result<Acquisition> load_acquisition(const std::string& file, Inspected inspecte
                              file, volume.shape().n_positions())};
   const Calibration calibration = volume.calibration();
   return Acquisition{std::move(container), std::move(volume), calibration};
+}
+
+bool contains_dpc(const std::vector<std::string>& products) {
+  return std::any_of(products.begin(), products.end(),
+                     [](const std::string& name) { return name == "idpc" || name == "dpc_magnitude"; });
 }
 
 // How a file is named in an error of its series.
@@ -131,7 +137,7 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
                  fmt::format("--on-error: expected fail or skip, found '{}'", arguments.on_error)};
   Calibration given;  // options are read before any file is
   QUANTEM_TRY(override_calibration(arguments.calibration, given));
-  QUANTEM_TRY(dpc_options(arguments.dpc, given));
+  QUANTEM_TRY_ASSIGN(dpc, dpc_options(arguments.dpc, given));
   if (!arguments.truth_at_least.empty()) QUANTEM_TRY(parse_number(arguments.truth_at_least, "--truth-at-least"));
   for (const std::string& small : {arguments.mask, arguments.truth})  // before anything long begins
     if (!small.empty()) QUANTEM_TRY(read_npy(small));
@@ -145,6 +151,10 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
   std::optional<Inspected> first = inspect_file(arguments.files.front(), arguments);
   auto opened = opening.get();
   QUANTEM_TRY_ASSIGN(device, std::move(opened.first));
+  std::future<void> preparing;
+  if (contains_dpc(planned_products) && first->container && !how.scan_region && how.scan_bin == Extent{1, 1})
+    preparing = std::async(std::launch::async,
+                           [&device, &dpc, scan = first->container->shape.scan] { prepare_dpc(device, scan, dpc); });
 
   Answer series;
   series.result["series"] = series.result["skipped"] = Json::array();
@@ -155,6 +165,7 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
     auto inspected = i == 0 ? *std::exchange(first, std::nullopt) : inspect_file(arguments.files[i], arguments);
     auto loaded =
         load_acquisition(arguments.files[i], std::move(inspected), arguments, how, device, session, collection);
+    if (preparing.valid()) preparing.get();
     if (!loaded && folders.size() > 1) {
       QUANTEM_TRY(skipped_or_failed(loaded.error(), *on_error, i, arguments.files, series, session));
       if (!first_skipped) first_skipped = with_context(place_of(arguments.files, i), loaded.error());
@@ -171,7 +182,7 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
   return series;
 }
 
-Result<Answer> write_results(const Acquisition& acquisition, const Findings& findings, const ResultArguments& arguments,
+Result<Answer> write_results(Acquisition acquisition, const Findings& findings, const ResultArguments& arguments,
                              Collection& collection, OutputSet& output, Session& session) {
   const Container& container = acquisition.container;
   for (const auto& product : collection.products())
@@ -191,6 +202,7 @@ Result<Answer> write_results(const Acquisition& acquisition, const Findings& fin
   sheet.footer.insert(sheet.footer.end(), session.acquisition_warnings().begin(), session.acquisition_warnings().end());
   if (session.cancelled())
     return Error{Code::cancelled, std::string(findings.command) + " cancelled; nothing was written"};
+  const auto freeing = session.free_beside(std::move(acquisition.volume));
   QUANTEM_TRY_ASSIGN(written, collection.write(output, std::move(report), sheet, session.acquisition_warnings()));
 
   answer.text = fmt::format("{}\n", container.path.string());

@@ -39,7 +39,7 @@ struct Findings {
   std::optional<Image<float>> phase = {};  // compared with --truth
 };
 // The report, the sheet and all files of the collection, complete or not at all.
-Result<Answer> write_results(const Acquisition& acquisition, const Findings& findings, const ResultArguments& arguments,
+Result<Answer> write_results(Acquisition acquisition, const Findings& findings, const ResultArguments& arguments,
                              Collection& collection, OutputSet& output, Session& session);
 
 }  // namespace quantem::cli

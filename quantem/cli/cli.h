@@ -19,6 +19,7 @@ struct CliHost {
   bool err_is_terminal = false;
   int terminal_cols = 80;
   std::stop_token stop;  // Ctrl-C
+  bool ends = false;     // the process ends after the call and uses no device again
 };
 
 int run_cli(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err, const CliHost& host = {});

@@ -47,7 +47,7 @@ Result<Answer> dpc_of(Acquisition acquisition, Collection collection, OutputSet&
   QUANTEM_TRY_ASSIGN(deflection, add_deflection(std::move(result), calibration, options, true, true, true, collection));
   collection.time("dpc", watch.lap());
   Findings findings{"dpc", {{"dpc", deflection.json}}, deflection.lines, deflection.phase};
-  return write_results(acquisition, findings, arguments, collection, output, session);
+  return write_results(std::move(acquisition), findings, arguments, collection, output, session);
 }
 
 }  // namespace

@@ -295,7 +295,7 @@ Result<Answer> products_of(Work w, OutputSet& output) {
   QUANTEM_TRY(add_centers(w));
   QUANTEM_TRY(add_transforms(w));
   QUANTEM_TRY(add_statistics(w));
-  return write_results(w.acquisition, w.findings, w.arguments, w.collection, output, w.session);
+  return write_results(std::move(w.acquisition), w.findings, w.arguments, w.collection, output, w.session);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ostream>
+#include <thread>
+#include <utility>
 
 #include "quantem/cli/parse.h"
 
@@ -97,6 +99,18 @@ Result<Device> Session::open(const DeviceChoice& choice) {
 Result<Device> Session::open(const DeviceArguments& device) const {
   QUANTEM_TRY_ASSIGN(choice, choose(device));
   return open(choice);
+}
+
+std::future<void> Session::free_beside(Volume volume) const {
+  const bool leave = host_.ends && last_acquisition_;
+  auto free_all = [leave, volume = std::optional(std::move(volume))]() mutable {
+    const Device device = volume->device();
+    volume.reset();
+    if (leave) leave_device(device);
+  };
+  if (!leave) return std::async(std::launch::async, std::move(free_all));
+  std::thread(std::move(free_all)).detach();
+  return {};
 }
 
 void Session::warn(const std::string& message) {

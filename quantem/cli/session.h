@@ -2,6 +2,7 @@
 // One call of the program: where messages go, what was asked of every verb (environment first, then options), progress,
 // warnings.
 
+#include <future>
 #include <iosfwd>
 #include <optional>
 #include <set>
@@ -14,6 +15,7 @@
 #include "quantem/cli/progress.h"
 #include "quantem/core/job.h"
 #include "quantem/core/result.h"
+#include "quantem/resident/volume.h"
 #include "quantem/runtime/device.h"
 
 namespace quantem::cli {
@@ -42,7 +44,11 @@ class Session {
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }  // of the whole call
   // Those of the acquisition at hand: since the last begin_acquisition().
   [[nodiscard]] const std::vector<std::string>& acquisition_warnings() const { return acquisition_warnings_; }
-  void begin_acquisition() { acquisition_warnings_.clear(); }
+  // `last`: of the call.
+  void begin_acquisition(bool last) { acquisition_warnings_.clear(), last_acquisition_ = last; }
+  // Frees the acquisition's volume beside what the caller does next; after the last one of a program that ends all that it has on the
+  // device, for which nobody waits.
+  std::future<void> free_beside(Volume volume) const;
   void end_progress() {
     if (progress_) progress_->close();
   }
@@ -53,7 +59,7 @@ class Session {
 
   const CliHost& host_;
   std::ostream& err_;
-  bool quiet_ = false;
+  bool quiet_ = false, last_acquisition_ = false;
   std::optional<ProgressPrinter> progress_;
   std::vector<std::string> warnings_, acquisition_warnings_;
 };

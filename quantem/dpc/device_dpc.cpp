@@ -211,6 +211,17 @@ Result<DpcResult> run_dpc_cuda(const Volume& volume, const DpcOptions& options, 
 
 }  // namespace dpc_detail
 
+void prepare_dpc(const Device& device, Extent scan, const DpcOptions& options) {
+  if (device.backend() != Backend::cuda || scan.count() == 0 || !find_cufft()) return;
+  const auto context = CudaContext::of(device);
+  if (!context) return;
+  const bool twice = options.boundary.value_or(default_boundary(options.units)) == Boundary::zeropad;
+  const Extent cell = twice ? Extent{2 * scan.rows, 2 * scan.cols} : scan;
+  const auto lock = (*context)->query_lock();
+  for (const DeviceFft::Kind kind : {DeviceFft::Kind::complex, DeviceFft::Kind::real_inverse})
+    if (!DeviceFft::of(**context, kind, cell)) return;
+}
+
 Result<DeviceDpc> run_dpc_on_device(const Volume& volume, const DpcOptions& options, const Job& job) {
   using namespace dpc_detail;
   QUANTEM_TRY(volume.check_open());

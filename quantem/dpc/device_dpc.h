@@ -22,6 +22,10 @@ struct DeviceDpc {
 // Waits for the angle, which provenance names.
 Result<DeviceDpc> run_dpc_on_device(const Volume& volume, const DpcOptions& options = {}, const Job& job = {});
 
+// Makes now, on any thread, what run_dpc would make first: cuFFT is found and its plans for the scan are made, which takes longer than
+// everything after it. Where that fails nothing happens: run_dpc says what is wrong. Nothing on other backends.
+void prepare_dpc(const Device& device, Extent scan, const DpcOptions& options = {});
+
 namespace dpc_detail {
 
 std::string why_on_host(const DpcOptions& options);  // empty: the device does it

@@ -26,7 +26,8 @@ struct DeviceList {
   std::string reason;  // empty when devices is not
 };
 DeviceList list_cpu_devices();
-DeviceList list_cuda_devices();  // never fails, never takes longer than a second without a driver
+void leave_cuda_device(int index);  // of leave_device
+DeviceList list_cuda_devices();     // never fails, never takes longer than a second without a driver
 
 std::vector<DeviceInfo> list_devices();  // all backends, accelerators first
 
@@ -56,5 +57,9 @@ class Device {
 };
 
 Result<Device> open_device(Backend backend = Backend::automatic, int index = 0, const DeviceOptions& options = {});
+
+// For a program that is about to end: gives back all that the process has on the device, which the system would else do at the end. After it
+// the process may use the device no more, nor destroy what was on it. Nothing on the CPU.
+void leave_device(const Device& device);
 
 }  // namespace quantem

@@ -77,6 +77,10 @@ std::uint64_t Device::usable_bytes() const {
   return options().memory_limit_bytes ? std::min(usable, options().memory_limit_bytes) : usable;
 }
 
+void leave_device(const Device& device) {
+  if (device.backend() == Backend::cuda) leave_cuda_device(device.index());
+}
+
 Result<Device> open_device(Backend backend, int index, const DeviceOptions& options) {
   DeviceList list;
   switch (backend) {

@@ -14,6 +14,10 @@ std::string version_text(int version) {  // 13000 -> "13.0"
 
 }  // namespace
 
+void leave_cuda_device(int index) {
+  if (cudaSetDevice(index) == cudaSuccess) cudaDeviceReset();
+}
+
 DeviceList list_cuda_devices() {
   DeviceList list;
   int driver = 0, runtime = 0, count = 0;

@@ -4,6 +4,8 @@
 
 namespace quantem {
 
+void leave_cuda_device(int) {}
+
 DeviceList list_cuda_devices() {
   return {{}, "this build has no CUDA support (no nvcc when it was configured)"};
 }
