@@ -47,6 +47,39 @@ TEST(CliSeries, SeveralFilesAreAFolderEach) {
   EXPECT_FALSE(fs::exists(folder / "out/report.json"));
 }
 
+// A program that ends after the call gives back memory and device while pictures are drawn; what it writes does not depend on it.
+TEST(CliSeries, AProgramThatEndsWritesTheSameFiles) {
+  const TemporaryFolder folder;
+  write_cube(folder / "a.npy", counts());
+  write_cube(folder / "b.npy", counts(5));
+  CliHost ending;
+  ending.ends = true;
+  const auto call = [&](const std::string& out) {
+    return std::vector<std::string>{"products",
+                                    folder / "a.npy",
+                                    folder / "b.npy",
+                                    "-o",
+                                    folder / out,
+                                    "--center",
+                                    "1,1",
+                                    "--radius",
+                                    "1",
+                                    "--backend",
+                                    "cpu"};
+  };
+  ASSERT_EQ(ran(call("stays")).status, 0);
+  const Ran r = ran(call("ends"), ending);
+  ASSERT_EQ(r.status, 0) << r.err;
+  std::size_t n_files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "stays")) {
+    if (!entry.is_regular_file() || entry.path().filename() == "report.json") continue;
+    const std::string name = fs::relative(entry.path(), folder / "stays").string();
+    EXPECT_EQ(file_bytes(folder / ("ends/" + name)), file_bytes(entry.path().string())) << name;
+    ++n_files;
+  }
+  EXPECT_GT(n_files, 40u);
+}
+
 TEST(CliSeries, TheFileThatFailsIsNamedAndWarningsStayWithTheirFile) {
   const TemporaryFolder folder;
   // 12 frames without a scan axis: a guess is not possible, 16 are guessed 4x4 with a warning.

@@ -151,6 +151,19 @@ bool write_all(png_structp png, png_infop info, const Rgba& picture, bool has_al
   return true;
 }
 
+bool is_opaque(const Rgba& picture) {
+  std::atomic<bool> opaque{true};
+  constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 20;  // pixels
+  const std::uint64_t n_pixels = picture.extent.count();
+  parallel_for((n_pixels + kAtOnce - 1) / kAtOnce, [&](std::uint64_t k) {
+    const std::uint8_t* alpha = picture.bytes.data() + 4 * k * kAtOnce + 3;
+    std::uint8_t all = 255;
+    for (std::uint64_t i = 0; i < std::min(kAtOnce, n_pixels - k * kAtOnce); ++i) all &= alpha[4 * i];
+    if (all != 255) opaque = false;
+  });
+  return opaque;
+}
+
 Result<Done> check_picture(const Rgba& picture) {
   const Extent e = picture.extent;
   if (e.count() == 0) return Error{Code::invalid_argument, "png: the picture is empty, " + to_string(e)};
@@ -166,9 +179,7 @@ Result<Done> check_picture(const Rgba& picture) {
 
 Result<std::vector<std::uint8_t>> encode_png(const Rgba& picture, const PngOptions& options) {
   QUANTEM_TRY(check_picture(picture));
-  std::uint8_t opaque = 255;
-  for (std::uint64_t i = 3; i < picture.bytes.size(); i += 4) opaque &= picture.bytes[i];
-  const bool has_alpha = opaque != 255;
+  const bool has_alpha = !is_opaque(picture);
 
   std::vector<png_text> texts;
   std::vector<std::pair<std::string, std::string>> kept = options.texts;  // png_text wants char*, not const
@@ -184,6 +195,10 @@ Result<std::vector<std::uint8_t>> encode_png(const Rgba& picture, const PngOptio
   Output out;
   const std::vector<Band> bands = compressed(picture, has_alpha ? 4 : 3);
   out.out_of_memory = bands.empty();
+  std::uint64_t n_bytes = 4096;
+  for (const Band& band : bands) n_bytes += band.bytes.size() + 12;
+  for (const auto& [key, text] : kept) n_bytes += key.size() + text.size() + 16;
+  out.bytes.reserve(n_bytes);
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &out, fail, ignore_warning);
   png_infop info = png && !bands.empty() ? png_create_info_struct(png) : nullptr;
   bool good = false;

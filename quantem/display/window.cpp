@@ -77,7 +77,8 @@ int Window::level(float x) const {
   // std::upper_bound without a branch that a pixel decides: of noise it would be foretold wrongly every other time.
   static_assert(std::tuple_size_v<decltype(edges)> == 255);
   std::size_t below = 0;
-  for (std::size_t step = 128; step > 0; step /= 2) below += edges[below + step - 1] <= x ? step : 0;
+  for (int bit = 7; bit >= 0; --bit)
+    below += static_cast<std::size_t>(edges[below + (std::size_t{1} << bit) - 1] <= x) << bit;
   return static_cast<int>(below);
 }
 

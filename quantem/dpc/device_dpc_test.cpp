@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "quantem/runtime/device_fft.h"
 #include "tests/support/volumes.h"
@@ -142,6 +143,19 @@ TEST_F(CudaSmallDpc, C59_EveryBoundaryOnEveryShape) {
     transposed[run_dpc(v.dense)->rotation.transpose] = true;
   }
   EXPECT_TRUE(transposed[0] && transposed[1]);  // the cases find both handednesses
+}
+
+TEST_F(CudaSmallDpc, PreparedOnAnotherThreadItIsTheSame) {
+  const Twins v = twins_of(kCases[0]);
+  DpcOptions options;
+  options.boundary = Boundary::zeropad;
+  std::jthread other([&] { prepare_dpc(device, kCases[0].shape.scan, options); });
+  compare(v, options, "beside");
+  other.join();
+  prepare_dpc(device, kCases[0].shape.scan, options);
+  compare(v, options, "after");
+  prepare_dpc(device, {}, options);                          // nothing to prepare
+  prepare_dpc(*open_device(Backend::cpu), {3, 3}, options);  // nor here
 }
 
 TEST_F(CudaSmallDpc, C57_CalibratedVolumesAreSearchedByFourierAndSkewness) {
