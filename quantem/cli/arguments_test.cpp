@@ -45,6 +45,12 @@ TEST(CliUsage, C82_WrongUseIsStatus2AndSaysWhereTheHelpIs) {
   EXPECT_TRUE(holds(ran({"info"}).err, "quantem-gpu info --help"));
 }
 
+TEST(CliUsage, AFileMayHaveTheNameOfAVerb) {
+  const Ran r = ran({"info", "doctor"});
+  EXPECT_EQ(r.status, 3);
+  EXPECT_TRUE(holds(r.err, "doctor: no such file")) << r.err;
+}
+
 TEST(CliUsage, JsonHoldsForUsageErrorsToo) {
   const Ran r = ran({"doctor", "--nonsense", "--json"});
   EXPECT_EQ(r.status, 2);
