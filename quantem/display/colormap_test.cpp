@@ -10,6 +10,7 @@
 #include <numbers>
 #include <random>
 
+#include "quantem/core/fft.h"
 #include "quantem/core/sha256.h"
 #include "quantem/display/fft_magnitude.h"
 #include "quantem/display/vector_color.h"
@@ -178,6 +179,27 @@ TEST(FftMagnitude, C67_EqualsItsDefinitionAtAnySize) {
       EXPECT_FLOAT_EQ(plain->at(extent.rows / 2, extent.cols / 2),
                       static_cast<float>(double(extent.count()) * -sum / n));
     }
+}
+
+// Lines are transformed side by side, 32 at a time: the bits are those of the transform as a whole.
+TEST(FftMagnitude, HasTheBitsOfTheWholeTransform) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal(3, 5);
+  for (const Extent extent : {Extent{33, 70}, Extent{97, 31}, Extent{64, 128}, Extent{2, 101}}) {
+    Image<float> image = image_of(extent, std::vector<float>(extent.count()));
+    double sum = 0;
+    for (float& x : image.values) x = normal(random), sum += x;
+    const double mean = sum / static_cast<double>(extent.count());
+    std::vector<std::complex<double>> field;
+    for (const float x : image.values) field.emplace_back(x - mean);
+    Fft2(extent).forward(field);
+    const auto out = fft_magnitude(image, {.log = false});
+    ASSERT_TRUE(out);
+    for (std::uint32_t p = 0; p < extent.rows; ++p)
+      for (std::uint32_t q = p == 0 ? 1 : 0; q < extent.cols; ++q)
+        ASSERT_EQ(out->at((p + extent.rows / 2) % extent.rows, (q + extent.cols / 2) % extent.cols),
+                  static_cast<float>(std::abs(field[std::uint64_t{p} * extent.cols + q])));
+  }
 }
 
 TEST(FftMagnitude, C67_AWaveIsTwoSpots) {

@@ -19,7 +19,8 @@ struct Rgba {
   std::vector<std::uint8_t> bytes;  // 4 * extent.count()
 
   Rgba() = default;
-  explicit Rgba(Extent extent_, Color fill = {0, 0, 0, 0}) : extent(extent_), bytes(4 * extent_.count()) {
+  explicit Rgba(Extent extent_, Color fill = {0, 0, 0, 0}) : extent(extent_), bytes(4 * extent_.count(), fill.r) {
+    if (fill == Color{fill.r, fill.r, fill.r, fill.r}) return;  // white and nothing: written once, not twice
     for (std::uint64_t i = 0; i < extent.count(); ++i) set(i, fill);
   }
   [[nodiscard]] Color at(std::uint64_t row, std::uint64_t col) const {
