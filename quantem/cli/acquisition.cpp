@@ -160,7 +160,7 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
   series.result["series"] = series.result["skipped"] = Json::array();
   std::optional<Error> first_skipped;
   for (std::size_t i = 0; i < folders.size(); ++i) {
-    Collection collection(formats);
+    Collection collection(formats, i == 0 ? session.began() : std::chrono::steady_clock::now());
     if (i == 0) collection.time("device", opened.second);
     auto inspected = i == 0 ? *std::exchange(first, std::nullopt) : inspect_file(arguments.files[i], arguments);
     auto loaded =

@@ -183,6 +183,7 @@ Result<Json> Collection::write(OutputSet& output, Json report, const Sheet& shee
   report["contact_sheet"] = put("contact_sheet.png", whole);
   QUANTEM_TRY(output.flush());
   time("files", watch.lap());
+  time("total", std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count());
   report["notes"] = notes_;
   report["timings_s"] = Json::object();
   for (const auto& [stage, seconds] : timings_) report["timings_s"][stage] = seconds;

@@ -52,7 +52,7 @@ struct Product {
 // Products are drawn and compressed beside the caller's work, each as soon as it is added.
 class Collection {
  public:
-  explicit Collection(WriteFormats formats) : formats_(formats) {}
+  Collection(WriteFormats formats, std::chrono::steady_clock::time_point began) : formats_(formats), began_(began) {}
 
   // Adds an array with its picture. The .npy holds it as it is; TIFF and picture show it as f32. What cannot be drawn is write()'s error.
   template <class T>
@@ -104,6 +104,7 @@ class Collection {
   Result<std::string> draw_sheet(const Sheet& sheet);
 
   WriteFormats formats_;
+  std::chrono::steady_clock::time_point began_;
   std::vector<std::unique_ptr<Product>> products_;
   std::vector<std::unique_ptr<Vectors>> vectors_;
   Json notes_ = Json::array();

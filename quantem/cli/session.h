@@ -2,6 +2,7 @@
 // One call of the program: where messages go, what was asked of every verb (environment first, then options), progress,
 // warnings.
 
+#include <chrono>
 #include <future>
 #include <iosfwd>
 #include <optional>
@@ -37,6 +38,7 @@ class Session {
   static Result<Device> open(const DeviceChoice& choice);
   Result<Device> open(const DeviceArguments& device) const;  // both
 
+  [[nodiscard]] std::chrono::steady_clock::time_point began() const { return began_; }
   void warn(const std::string& message);  // once; into the answer and onto stderr, with the options that help
   void say(std::string_view text);        // a line on stderr, unless --quiet
   [[nodiscard]] Job job();
@@ -59,6 +61,7 @@ class Session {
 
   const CliHost& host_;
   std::ostream& err_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   bool quiet_ = false, last_acquisition_ = false;
   std::optional<ProgressPrinter> progress_;
   std::vector<std::string> warnings_, acquisition_warnings_;

@@ -97,7 +97,7 @@ TEST(CliProducts, EveryProductIsThereAndBfIsTheSumOverItsDisc) {
   }
   EXPECT_EQ(file_bytes(folder / "out/contact_sheet.png").substr(1, 3), "PNG");
   for (const char* stage : {"device", "inspect", "load", "mean_pattern", "probe", "images", "patterns", "com", "dpc",
-                            "fft", "pictures", "contact_sheet", "files"})
+                            "fft", "pictures", "contact_sheet", "files", "total"})
     EXPECT_GE(report["timings_s"].value(stage, -1.0), 0.0) << stage;
 
   // The disc as the report states it, summed in plain loops.
