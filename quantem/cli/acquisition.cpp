@@ -165,7 +165,11 @@ Result<Answer> for_each_acquisition(const ResultArguments& arguments, Session& s
     auto inspected = i == 0 ? *std::exchange(first, std::nullopt) : inspect_file(arguments.files[i], arguments);
     auto loaded =
         load_acquisition(arguments.files[i], std::move(inspected), arguments, how, device, session, collection);
-    if (preparing.valid()) preparing.get();
+    if (preparing.valid()) {
+      Stopwatch watch;
+      preparing.get();
+      collection.time("prepare_dpc", watch.lap());
+    }
     if (!loaded && folders.size() > 1) {
       QUANTEM_TRY(skipped_or_failed(loaded.error(), *on_error, i, arguments.files, series, session));
       if (!first_skipped) first_skipped = with_context(place_of(arguments.files, i), loaded.error());
