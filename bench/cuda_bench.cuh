@@ -147,10 +147,10 @@ class Acquired {
     pattern = must(b.context.allocate(u64{n_pixels} * 8, "expected"));
   }
 
-  Volume encode() const {
+  Volume encode(bool tiles_4 = false) const {
     const u64 n = shape.n_positions(), n_blocks = (n + kBlockPositions - 1) / kBlockPositions;
     SlicedDeviceBuilder::Options o;
-    o.layout = SlicedLayout(shape.det);
+    o.layout = SlicedLayout(shape.det, tiles_4);
     o.n_positions = n;
     o.item_bits = 8 * sizeof(T);
     o.slab_blocks = 8;

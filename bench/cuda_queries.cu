@@ -242,6 +242,34 @@ void rows_of_every_set(Queries<std::uint16_t>& q, const Volume& volume) {
   q.pattern("T9", whole(volume.shape().scan), "sum pattern");
 }
 
+// The same with sums over 4x4 tiles, an option of the load. Takes the place of the volumes without them, as 32 of either are most of the memory.
+void rows_of_tiles_4(Bench& b, Acquired<std::uint16_t>& acquired) {
+  const auto names = {"T3tiles4", "T5tiles4",    "T6adftiles4", "T6adf2tiles4",  "T6dftiles4",
+                      "T7tiles4", "T7fartiles4", "T8m30tiles4", "T14of16tiles4", "T14tiles4"};
+  if (std::none_of(names.begin(), names.end(), [&](const char* name) { return b.wanted(name); })) return;
+  const BitMask bf = ring(0, 30), adf = ring(30, 60), adf2 = ring(40, 80), df = ring(30, INFINITY);
+  std::vector<Volume> volumes{acquired.encode(true)};
+  const auto resident = static_cast<double>(volumes[0].resident_bytes());
+  b.add("T3tiles4", fmt::format("4x4 tiles: volume {:.3f} GB", resident / 1e9), {0}, resident, true);
+  {
+    const Volume& volume = volumes[0];
+    Queries<std::uint16_t> q(b, acquired, volume);
+    q.sums("T5tiles4", "4x4 tiles: BF r=30", {&bf, 1}, {&volume, 1});
+    q.sums("T6adftiles4", "4x4 tiles: ADF 30-60", {&adf, 1}, {&volume, 1});
+    q.sums("T6adf2tiles4", "4x4 tiles: ADF 40-80", {&adf2, 1}, {&volume, 1});
+    q.sums("T6dftiles4", "4x4 tiles: DF >= 30", {&df, 1}, {&volume, 1});
+    q.moved("T7tiles4", bf, ring(0, 30, 1), "4x4 tiles: BF moved by 1 px");
+    q.moved("T7fartiles4", bf, ring(0, 30, 5), "4x4 tiles: BF moved by 5 px");
+    q.moments("T8m30tiles4", bf, "4x4 tiles: CoM, r <= 30");
+  }
+  if (!b.wanted("T14tiles4")) return;
+  while (volumes.size() < 32) volumes.push_back(acquired.encode(true));
+  Queries<std::uint16_t> q(b, acquired, volumes[0]);
+  for (const std::size_t k : {16, 32})
+    q.sums(k == 32 ? "T14tiles4" : "T14of16tiles4", fmt::format("4x4 tiles: BF over {} volumes", k), {&bf, 1},
+           {volumes.data(), k});
+}
+
 void run_512(Bench& b) {
   Acquired<std::uint16_t> acquired(b, {512, 512}, 8, 0.6);
   std::vector<double> ms = b.times([&] {
@@ -276,6 +304,8 @@ void run_512(Bench& b) {
       q.sums(k == 32 ? "T14" : "T14of" + std::to_string(k), fmt::format("BF over {} volumes", k), {&bf, 1},
              {volumes.data(), k});
   }
+  volumes.clear();
+  rows_of_tiles_4(b, acquired);
 }
 
 // The rows that depend on the counts most, of the same detector with fewer and with more of them. The prototypes' names and numbers.
@@ -298,8 +328,13 @@ void run_1024(Bench& b) {
   const Volume volume = acquired.encode();
   b.add("T13", fmt::format("volume of 1024x1024, {:.3f} GB", static_cast<double>(volume.resident_bytes()) / 1e9), {0},
         static_cast<double>(volume.resident_bytes()), true);
-  Queries<std::uint8_t> q(b, acquired, volume);
   const BitMask bf = ring(0, 30);
+  if (b.wanted("T13bftiles4")) {
+    const Volume with_4 = acquired.encode(true);
+    Queries<std::uint8_t> q(b, acquired, with_4);
+    q.sums("T13bftiles4", "1024x1024, 4x4 tiles: BF r=30", {&bf, 1}, {&with_4, 1});
+  }
+  Queries<std::uint8_t> q(b, acquired, volume);
   q.sums("T13bf", "1024x1024: BF r=30", {&bf, 1}, {&volume, 1});
   q.moments("T13com", volume.valid_pixels(), "1024x1024: CoM, all pixels");
 }

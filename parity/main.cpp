@@ -63,11 +63,12 @@ Expect expect_of(Code code) {
 
 // "" when the cell does what the table says, else what it did.
 std::string check_cell(const Operation& op, const Truth& truth, const std::vector<Output>& want, Column column,
-                       const Device& device) {
+                       const Device& device, bool tiles_4) {
   const Expect expected = op.expect(column, truth.dtype, truth.shape);
   FromArrayOptions options;
   options.representation =
       column == Column::cpu_dense || column == Column::cuda_dense ? Representation::dense : Representation::encoded;
+  options.tiles_4 = tiles_4;
   options.valid_pixels = truth.valid_pixels;
   options.valid_positions = truth.valid_positions;
   const Shape4& s = truth.shape;
@@ -113,19 +114,21 @@ int run(const std::string& word) {
   std::uint64_t seed = 0;  // by place in the table: a row has the same counts whatever else runs, and whatever fails
   for (const Shape& shape : shapes())
     for (const Dtype dtype : dtypes()) {
+      if (!shape.has(Column::cpu_encoded, dtype)) continue;
       const Truth truth = make_truth(shape.shape, dtype, ++seed, shape.at_the_top);
       for (const Operation& op : operations()) {
-        const std::string name = fmt::format("{} {} {}", op.name, to_string(shape.shape), dtype_name(dtype));
+        const std::string name = fmt::format("{} {} {}", op.name, shape.name(), dtype_name(dtype));
         if (name.find(word) == std::string::npos) continue;
         const bool has_oracle = op.expect(Column::cpu_dense, dtype, shape.shape) == Expect::runs;
         const std::vector<Output> want = has_oracle ? op.oracle(truth) : std::vector<Output>{};
         for (const Column column : kColumns) {
+          if (!shape.has(column, dtype)) continue;
           const bool on_cpu = column == Column::cpu_dense || column == Column::cpu_encoded;
           if (!on_cpu && !cuda) {
             ++tally.skipped;
             continue;
           }
-          const std::string text = check_cell(op, truth, want, column, on_cpu ? *cpu : *cuda);
+          const std::string text = check_cell(op, truth, want, column, on_cpu ? *cpu : *cuda, shape.tiles_4);
           ++(text.empty() ? tally.passed : tally.failed);
           if (!text.empty()) fmt::print("FAILED {} [{}]: {}\n", name, column_name(column), text);
         }
@@ -143,9 +146,11 @@ int list() {
   for (const Shape& shape : shapes())
     for (const Dtype dtype : dtypes())
       for (const Operation& op : operations()) {
-        fmt::print("{:26s} {:22s} {:8s}", op.name, to_string(shape.shape), dtype_name(dtype));
+        if (!shape.has(Column::cpu_encoded, dtype)) continue;
+        fmt::print("{:26s} {:22s} {:8s}", op.name, shape.name(), dtype_name(dtype));
         for (const Column column : kColumns)
-          fmt::print("  {}: {}", column_name(column), expect_name(op.expect(column, dtype, shape.shape)));
+          if (shape.has(column, dtype))
+            fmt::print("  {}: {}", column_name(column), expect_name(op.expect(column, dtype, shape.shape)));
         fmt::print("  equal: {}\n", op.bound > 0 ? fmt::format("within {}", op.bound) : "bitwise");
       }
   return 0;
@@ -175,7 +180,9 @@ int support() {
     fmt::print("\n");
   }
   fmt::print("\nShapes (scan rows, scan columns, detector rows, detector columns), each with every dtype:\n\n");
-  for (const Shape& shape : shapes()) fmt::print("- {}: {}\n", to_string(shape.shape), shape.why);
+  for (const Shape& shape : shapes())
+    fmt::print("- {}: {}{}\n", to_string(shape.shape), shape.why,
+               shape.tiles_4 ? " (`tiles_4`; encoded, u8 u16 u32)" : "");
   fmt::print("\nOne acquisition of more than 2^32 counts, {} {}, everywhere but on `cpu dense`:\n\n",
              to_string(large_shape()), dtype_name(kLargeDtype));
   for (const LargeCheck& check : large_checks()) fmt::print("- `{}`\n", check.name);

@@ -86,6 +86,9 @@ const std::vector<Shape>& shapes() {
       {"more than 2^19 pixels, neither side a multiple of a tile", {{1, 1}, {514, 1030}}},
       {"counts near the largest: sums over a frame pass 2^32", {{1, 1}, {256, 257}}, true},
       {"counts near the largest: sums over the positions pass 2^32", {{263, 257}, {2, 1}}, true},
+      {"a small odd detector with 4x4 tiles", {{1, 7}, {7, 9}}, false, true},
+      {"sides that are no multiples of a tile with 4x4 tiles", {{3, 5}, {193, 191}}, false, true},
+      {"whole 4x4 tiles", {{5, 13}, {96, 96}}, false, true},
   };
   return kShapes;
 }

@@ -56,6 +56,11 @@ struct Shape {
   const char* why;
   Shape4 shape;
   bool at_the_top = false;
+  bool tiles_4 = false;  // encoded volumes with sums over 4x4 tiles; the other columns and dtypes have nothing to say
+  [[nodiscard]] bool has(Column column, Dtype dtype) const {
+    return !tiles_4 || ((column == Column::cpu_encoded || column == Column::cuda_encoded) && is_unsigned_count(dtype));
+  }
+  [[nodiscard]] std::string name() const { return to_string(shape) + (tiles_4 ? " tiles_4" : ""); }
 };
 const std::vector<Shape>& shapes();
 const std::vector<Dtype>& dtypes();

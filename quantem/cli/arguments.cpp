@@ -56,6 +56,8 @@ void add_load(CLI::App& verb, LoadArguments& load) {
                   "0xFFFFFFFF in uint32: zero (no value, the default), keep (a count) or error");
   verb.add_option("--hot-pixels", load.hot_pixels, "none, or median: replace hot pixels; recorded");
   verb.add_option("--representation", load.representation, "encoded or dense (encoded where it can be)");
+  verb.add_flag("--tiles-4", load.tiles_4,
+                "also keep sums over 4x4 pixels: 12 % more memory, faster masks, same results");
 }
 
 void add_calibration(CLI::App& verb, CalibrationArguments& calibration) {

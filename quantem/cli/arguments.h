@@ -28,7 +28,7 @@ struct SourceArguments {
 struct LoadArguments {
   std::string scan_region, det_region, scan_bin, det_bin, dtype, flagged, hot_pixels = "none", representation;
   std::vector<std::string> bad_pixels;
-  bool no_mask = false;
+  bool no_mask = false, tiles_4 = false;
 };
 
 struct CalibrationArguments {

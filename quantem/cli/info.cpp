@@ -75,8 +75,10 @@ Json part_json(const Container& c, const Part& part) {
 // What loading needs: encoded storage by the compressed bytes, and dense. Nothing where the library cannot say.
 Json memory_json(const Container& c, LoadOptions options, const Device& device) {
   Json json;
+  const bool tiles_4 = options.tiles_4;
   for (const Representation kind : {Representation::encoded, Representation::dense}) {
     options.representation = kind;
+    options.tiles_4 = tiles_4 && kind == Representation::encoded;
     const auto need = estimate(device, c, options);
     json[std::string(representation_name(kind))] =
         need ? Json{{"resident_bytes", need->resident_bytes}, {"work_bytes", need->work_bytes}, {"fits", need->fits()}}

@@ -182,6 +182,7 @@ std::string with_option_names(const std::string& message) {
                                                                         {"method=", "--method"},
                                                                         {"flagged=", "--flagged"},
                                                                         {"representation=", "--representation"},
+                                                                        {"tiles_4", "--tiles-4"},
                                                                         {"skip_frames=", "--skip-frames"},
                                                                         {"flyback_cols=", "--flyback-cols"},
                                                                         {"center=", "--center"},

@@ -86,6 +86,7 @@ Result<LoadOptions> load_options(const LoadArguments& load) {
     options.dtype = *parsed;
   }
   options.apply_mask = !load.no_mask;
+  options.tiles_4 = load.tiles_4;
   for (const std::string& text : load.bad_pixels) {
     QUANTEM_TRY_ASSIGN(position, parse_position(text));
     options.bad_pixels.push_back(position);

@@ -73,11 +73,11 @@ float Planner::cost_of(const Tile8& tile, std::uint64_t pixels) const {
 
 namespace {
 
-// What one 8x8 tile costs when its pixels are covered, by tile sums of both levels together, e = -1, 0 or +1 times.
+// What one tile costs when its pixels are covered, by sums of its own and of the larger tiles together, e = -1, 0 or +1 times.
 struct TileChoice {
   std::uint64_t plus, minus;  // valid pixels that are wanted
-  float pixels[3];            // cost of the pixels that then remain, by e + 1
-  // The best e when the 32x32 tile gives d, by d + 1, and its cost.
+  float inside[3];            // cost of the smaller tiles and pixels that then remain, by e + 1
+  // The best e when the larger tiles give d, by d + 1, and its cost.
   std::int32_t best[3];
   float cost[3];
 };
@@ -88,18 +88,51 @@ void choose(TileChoice& t, float tile_cost) {
     // e = 0 first, so that it wins ties; a pixel may be left with +1, 0 or -1, no more.
     for (const std::int32_t e : {0, 1, -1}) {
       if (e - d > 1 || d - e > 1 || (e == 1 && t.minus) || (e == -1 && t.plus)) continue;
-      const float cost = t.pixels[e + 1] + (e == d ? 0.0f : tile_cost);
+      const float cost = t.inside[e + 1] + (e == d ? 0.0f : tile_cost);
       if (cost < t.cost[d + 1]) t.cost[d + 1] = cost, t.best[d + 1] = e;
     }
   }
 }
 
+// A mask's edge runs through the tile: whether its 4x4 tiles may help.
+bool is_mixed(const TileChoice& t, std::uint64_t valid) {
+  return (t.plus | t.minus) != 0 && t.plus != valid && t.minus != valid;
+}
+
 }  // namespace
+
+std::uint32_t Planner::tiles4_of(std::uint32_t tile8, Tile4 (&tiles)[4]) const {
+  const Extent n = layout_.tiles4_of(tile8);
+  const Tile8& tile = tiles_[tile8];
+  const std::uint32_t first = layout_.tile4_stream(layout_.first_tile4(tile8));
+  for (std::uint32_t i = 0; i < n.rows * n.cols; ++i) {
+    const std::uint32_t row = i / n.cols * 4, col = i % n.cols * 4, cols = std::min<std::uint32_t>(4, tile.cols - col);
+    tiles[i] = {first + i, 0};
+    for (std::uint32_t r = row; r < std::min<std::uint32_t>(row + 4, tile.rows); ++r)
+      tiles[i].bits |= ((std::uint64_t{1} << cols) - 1) << (r * tile.cols + col);
+  }
+  return n.rows * n.cols;
+}
 
 MaskPlan Planner::plan_signed(const BitMask& plus, const BitMask* minus) const {
   MaskPlan plan;
   std::vector<TileChoice> choices(tiles_.size());
-  std::vector<PlanTerm> tile32_terms, tile8_terms;
+  std::vector<PlanTerm> tile32_terms, tile8_terms, tile4_terms;
+  // Of a part of a tile's pixels: the cost of what remains of them without a sum over just this part.
+  const auto count_pixels = [&](const Tile8& tile, std::uint64_t valid, float valid_cost, TileChoice& t) {
+    const float c_plus = t.plus == valid ? valid_cost : cost_of(tile, t.plus);
+    const float c_minus = t.minus == valid ? valid_cost : cost_of(tile, t.minus);
+    t.inside[0] = t.minus == valid ? 0 : valid_cost - c_minus;
+    t.inside[1] = c_plus + c_minus;
+    t.inside[2] = t.plus == valid ? 0 : valid_cost - c_plus;
+  };
+  const auto choose_tile4 = [&](const Tile8& tile, const TileChoice& of, const Tile4& small) {
+    const std::uint64_t valid = tile.valid & small.bits;
+    TileChoice t{of.plus & small.bits, of.minus & small.bits, {}, {}, {}};
+    count_pixels(tile, valid, cost_of(tile, valid), t);
+    choose(t, costs_.of_stream[small.stream]);
+    return t;
+  };
   std::vector<std::int32_t> cover(tiles_.size());
   for (std::uint32_t big = 0; big < layout_.n_tiles32; ++big) {
     float cost[3] = {costs_.of_stream[layout_.tile32_stream(big)], 0, costs_.of_stream[layout_.tile32_stream(big)]};
@@ -108,11 +141,15 @@ MaskPlan Planner::plan_signed(const BitMask& plus, const BitMask* minus) const {
       TileChoice& t = choices[k];
       t.plus = tile_bits(plus, tile) & tile.valid;
       t.minus = minus ? tile_bits(*minus, tile) & tile.valid : 0;
-      const float c_plus = t.plus == tile.valid ? tile.cost : cost_of(tile, t.plus);
-      const float c_minus = t.minus == tile.valid ? tile.cost : cost_of(tile, t.minus);
-      t.pixels[0] = t.minus == tile.valid ? 0 : tile.cost - c_minus;
-      t.pixels[1] = c_plus + c_minus;
-      t.pixels[2] = t.plus == tile.valid ? 0 : tile.cost - c_plus;
+      if (Tile4 small[4]; layout_.has_tiles_4() && is_mixed(t, tile.valid)) {
+        std::fill_n(t.inside, 3, 0.0f);
+        for (std::uint32_t i = 0, n = tiles4_of(k, small); i < n; ++i) {
+          const TileChoice chosen = choose_tile4(tile, t, small[i]);
+          for (int e = 0; e < 3; ++e) t.inside[e] += chosen.cost[e];
+        }
+      } else {
+        count_pixels(tile, tile.valid, tile.cost, t);
+      }
       choose(t, costs_.of_stream[layout_.tile8_stream(k)]);
       for (int d = 0; d < 3; ++d) cost[d] += t.cost[d];
     }
@@ -128,10 +165,22 @@ MaskPlan Planner::plan_signed(const BitMask& plus, const BitMask* minus) const {
   }
   for (std::uint32_t k = 0; k < tiles_.size(); ++k) {
     const TileChoice& t = choices[k];
-    const std::uint64_t valid = tiles_[k].valid;
     // What is wanted less what the tiles gave.
-    const std::uint64_t add = cover[k] == 0 ? t.plus : cover[k] == -1 ? valid & ~t.minus : 0;
-    const std::uint64_t take = cover[k] == 0 ? t.minus : cover[k] == 1 ? valid & ~t.plus : 0;
+    std::uint64_t add = 0, take = 0;
+    const auto rest = [&](const TileChoice& of, std::uint64_t valid, std::int32_t given) {
+      add |= given == 0 ? of.plus : given == -1 ? valid & ~of.minus : 0;
+      take |= given == 0 ? of.minus : given == 1 ? valid & ~of.plus : 0;
+    };
+    if (Tile4 small[4]; layout_.has_tiles_4() && is_mixed(t, tiles_[k].valid)) {
+      for (std::uint32_t i = 0, n = tiles4_of(k, small); i < n; ++i) {
+        const TileChoice chosen = choose_tile4(tiles_[k], t, small[i]);
+        const std::int32_t given = chosen.best[cover[k] + 1];
+        if (given != cover[k]) tile4_terms.push_back({small[i].stream, given - cover[k]});
+        rest(chosen, tiles_[k].valid & small[i].bits, given);
+      }
+    } else {
+      rest(t, tiles_[k].valid, cover[k]);
+    }
     for (std::uint64_t left = add | take; left; left &= left - 1) {
       const int i = std::countr_zero(left);
       plan.terms.push_back({tiles_[k].first_stream + static_cast<std::uint32_t>(i), add >> i & 1 ? 1 : -1});
@@ -140,6 +189,7 @@ MaskPlan Planner::plan_signed(const BitMask& plus, const BitMask* minus) const {
   std::sort(tile8_terms.begin(), tile8_terms.end(), [](PlanTerm a, PlanTerm b) { return a.stream < b.stream; });
   plan.terms.insert(plan.terms.end(), tile8_terms.begin(), tile8_terms.end());
   plan.terms.insert(plan.terms.end(), tile32_terms.begin(), tile32_terms.end());
+  plan.terms.insert(plan.terms.end(), tile4_terms.begin(), tile4_terms.end());  // tile after tile: ascending
   return plan;
 }
 

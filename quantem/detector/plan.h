@@ -1,6 +1,6 @@
 #pragma once
-// Which streams of a bit-sliced volume to add and subtract for a mask: nested signed sums over 32x32 tiles, 8x8 tiles and
-// pixels, whatever costs least. A disc is its interior tiles plus its boundary pixels, so the cost follows the perimeter.
+// Which streams of a bit-sliced volume to add and subtract for a mask: nested signed sums over 32x32 tiles, 8x8 tiles, 4x4
+// tiles where the volume has them, and pixels, whatever costs least. A disc is its interior tiles plus its boundary pixels, so the cost follows the perimeter.
 // Backend-neutral: every backend runs the same plans over its own storage. Sums of planes are exact, so a plan decides how
 // fast an answer comes and never what it is.
 
@@ -63,6 +63,12 @@ class Planner {
   [[nodiscard]] MaskPlan plan_signed(const BitMask& plus, const BitMask* minus) const;
   [[nodiscard]] std::uint64_t tile_bits(const BitMask& mask, const Tile8& tile) const;
   [[nodiscard]] float cost_of(const Tile8& tile, std::uint64_t pixels) const;
+  // One of the up to four 4x4 tiles of an 8x8 tile.
+  struct Tile4 {
+    std::uint32_t stream;
+    std::uint64_t bits;  // its pixels, numbered as the 8x8 tile's
+  };
+  [[nodiscard]] std::uint32_t tiles4_of(std::uint32_t tile8, Tile4 (&tiles)[4]) const;
 
   SlicedLayout layout_;
   StreamCosts costs_;

@@ -17,18 +17,18 @@ namespace {
 using support::bytes_of, support::masks_of, support::Twins, support::VolumeCase;
 
 constexpr VolumeCase kSmall[] = {
-    {{{1, 1}, {1, 1}}, 1, 3, false, false},
-    {{{1, 7}, {7, 9}}, 2, 0.6, true, true},
-    {{{3, 5}, {33, 40}}, 3, 0.3, true, false},
-    {{{27, 19}, {5, 3}}, 4, 900, false, true},
+    {{{1, 1}, {1, 1}}, 1, 3, false, false},           {{{1, 7}, {7, 9}}, 2, 0.6, true, true},
+    {{{3, 5}, {33, 40}}, 3, 0.3, true, false},        {{{27, 19}, {5, 3}}, 4, 900, false, true},
+    {{{3, 5}, {33, 45}}, 16, 0.9, true, false, true},
 };
 constexpr VolumeCase kLarge[] = {
-    {{{1, 511}, {7, 9}}, 5, 0.6, false, true},   {{{27, 19}, {1, 1}}, 6, 900, false, false},
-    {{{3, 5}, {96, 96}}, 7, 0.3, true, false},   {{{2, 3}, {193, 191}}, 8, 2, true, true},
-    {{{101, 99}, {33, 40}}, 9, 0.2, true, true}, {{{7, 5}, {1, 64}}, 10, 5, false, false},
-    {{{7, 5}, {64, 1}}, 11, 5, true, false},     {{{20, 30}, {40, 72}}, 12, 30, true, false},
-    {{{5, 7}, {256, 256}}, 13, 1, false, true},  {{{90, 100}, {16, 24}}, 14, 0.05, false, false},
-    {{{200, 201}, {2, 3}}, 15, 3, false, true},
+    {{{1, 511}, {7, 9}}, 5, 0.6, false, true},       {{{27, 19}, {1, 1}}, 6, 900, false, false},
+    {{{3, 5}, {96, 96}}, 7, 0.3, true, false},       {{{2, 3}, {193, 191}}, 8, 2, true, true},
+    {{{101, 99}, {33, 40}}, 9, 0.2, true, true},     {{{7, 5}, {1, 64}}, 10, 5, false, false},
+    {{{7, 5}, {64, 1}}, 11, 5, true, false},         {{{20, 30}, {40, 72}}, 12, 30, true, false},
+    {{{5, 7}, {256, 256}}, 13, 1, false, true},      {{{90, 100}, {16, 24}}, 14, 0.05, false, false},
+    {{{200, 201}, {2, 3}}, 15, 3, false, true},      {{{2, 3}, {193, 191}}, 17, 2, true, true, true},
+    {{{13, 43}, {96, 96}}, 18, 1, true, true, true},
 };
 
 void compare_sums(const Twins& v) {

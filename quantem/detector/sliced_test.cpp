@@ -21,12 +21,13 @@ namespace {
 using support::masks_of, support::Twins, support::VolumeCase;
 
 constexpr VolumeCase kRows[] = {
-    {{{1, 1}, {1, 1}}, 1, 3, false, false},      {{{1, 7}, {7, 9}}, 2, 0.6, true, true},
-    {{{1, 511}, {7, 9}}, 3, 0.6, false, true},   {{{27, 19}, {1, 1}}, 4, 900, false, false},
-    {{{3, 5}, {96, 96}}, 5, 0.3, true, false},   {{{2, 3}, {193, 191}}, 6, 2, true, true},
-    {{{33, 31}, {33, 40}}, 7, 0.2, true, true},  {{{7, 5}, {1, 64}}, 8, 5, false, false},
-    {{{7, 5}, {64, 1}}, 9, 5, true, false},      {{{7, 5}, {13, 11}}, 10, 40, false, true},
-    {{{20, 30}, {40, 24}}, 11, 30, true, false},
+    {{{1, 1}, {1, 1}}, 1, 3, false, false},          {{{1, 7}, {7, 9}}, 2, 0.6, true, true},
+    {{{1, 511}, {7, 9}}, 3, 0.6, false, true},       {{{27, 19}, {1, 1}}, 4, 900, false, false},
+    {{{3, 5}, {96, 96}}, 5, 0.3, true, false},       {{{2, 3}, {193, 191}}, 6, 2, true, true},
+    {{{33, 31}, {33, 40}}, 7, 0.2, true, true},      {{{7, 5}, {1, 64}}, 8, 5, false, false},
+    {{{7, 5}, {64, 1}}, 9, 5, true, false},          {{{7, 5}, {13, 11}}, 10, 40, false, true},
+    {{{20, 30}, {40, 24}}, 11, 30, true, false},     {{{1, 7}, {7, 9}}, 12, 0.6, true, true, true},
+    {{{2, 3}, {193, 191}}, 13, 2, true, true, true}, {{{13, 43}, {45, 70}}, 14, 5, true, false, true},
 };
 
 template <class T>
@@ -233,6 +234,20 @@ TEST(Sliced, SumsOfU32PassTwoToThe32) {
   EXPECT_EQ(moment_sums(*v)->row[0], 0xFFFFFFFEull * 192 * (191 * 192 / 2));
 }
 
+Region tile4_region(const SlicedLayout& layout, std::uint32_t stream) {
+  EXPECT_GE(stream, layout.tile4_stream(0)) << "a moment";
+  for (std::uint32_t t = 0; t < layout.n_tiles8; ++t) {
+    const Extent n = layout.tiles4_of(t);
+    const std::uint32_t i = stream - layout.tile4_stream(layout.first_tile4(t));
+    if (i >= n.count()) continue;
+    const Region of = layout.tile8_region(t);
+    const std::uint32_t row = of.row_start + i / n.cols * 4, col = of.col_start + i % n.cols * 4;
+    return {row, std::min(row + 4, of.row_stop), col, std::min(col + 4, of.col_stop)};
+  }
+  ADD_FAILURE() << "stream " << stream << " is no 4x4 tile";
+  return {};
+}
+
 // What a plan adds up to, pixel by pixel.
 std::vector<int> coverage(const SlicedLayout& layout, const MaskPlan& plan, const BitMask& valid) {
   std::vector<int> out(layout.n_pixels);
@@ -251,8 +266,10 @@ std::vector<int> coverage(const SlicedLayout& layout, const MaskPlan& plan, cons
       out[layout.pixel_of_stream[t.stream]] += t.sign;
     else if (t.stream < layout.n_pixels + layout.n_tiles8)
       add(layout.tile8_region(t.stream - layout.n_pixels), t.sign);
-    else
+    else if (t.stream < layout.n_pixels + layout.n_tiles8 + layout.n_tiles32)
       add(layout.tile32_region(t.stream - layout.n_pixels - layout.n_tiles8), t.sign);
+    else
+      add(tile4_region(layout, t.stream), t.sign);
   }
   return out;
 }
@@ -284,6 +301,33 @@ TEST(Plan, CoversWhatIsAskedAndCostsThePerimeter) {
   EXPECT_LT(planner.plan(disk({95.5, 95.5}, 30, det)->bits).terms.size(), 900u);
   EXPECT_LT(planner.plan(annulus({95.5, 95.5}, 30.01, 1e9, det)->bits).cost,
             planner.plan(disk({95.5, 95.5}, 30, det)->bits).cost + 36 * 4);
+}
+
+// Odd detectors, bad pixels, masks of every kind, with and without the part to take away.
+TEST(Plan, Tiles4CoverWhatIsAskedAndCostLess) {
+  for (const Extent det : {Extent{7, 9}, Extent{193, 191}, Extent{96, 96}, Extent{1, 64}}) {
+    BitMask valid(det.count(), true);
+    for (std::uint64_t p = 5; p < det.count(); p += 97) valid.set(p, false);
+    const SlicedLayout layout(det, true), without(det);
+    const Planner planner(layout, even_costs(layout), valid), old(without, even_costs(without), valid);
+    const std::vector<Mask> masks = masks_of(det);
+    for (const Mask& m : masks)
+      for (const Mask& other : masks) {
+        const MaskPlan plan = planner.plan_change(other.bits, m.bits);
+        const std::vector<int> got = coverage(layout, plan, valid);
+        for (std::uint64_t p = 0; p < det.count(); ++p)
+          ASSERT_EQ(got[p], valid[p] ? static_cast<int>(m.bits[p]) - static_cast<int>(other.bits[p]) : got[p]) << p;
+        double cost = 0;
+        for (const PlanTerm& t : plan.terms) cost += even_costs(layout).of_stream[t.stream];
+        EXPECT_NEAR(plan.cost, cost, 1e-3 * cost + 1e-3);
+        EXPECT_LE(plan.cost, old.plan_change(other.bits, m.bits).cost * 1.0001 + 1e-3);
+      }
+  }
+  const Extent det{192, 192};
+  const SlicedLayout layout(det, true), without(det);
+  const BitMask valid(det.count(), true), disc = disk({95.5, 95.5}, 30, det)->bits;
+  EXPECT_LT(Planner(layout, even_costs(layout), valid).plan(disc).cost,
+            0.75 * Planner(without, even_costs(without), valid).plan(disc).cost);
 }
 
 TEST(Plan, C46_ChangesCoverTheDifference) {

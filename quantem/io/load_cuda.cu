@@ -36,7 +36,7 @@ std::uint32_t item_bits_of(const LoadPlan& plan) {
 
 SlicedDeviceBuilder::Options builder_options(const LoadPlan& plan, std::uint32_t slab_blocks, bool fast) {
   SlicedDeviceBuilder::Options o;
-  o.layout = SlicedLayout(plan.shape.det);
+  o.layout = plan.layout();
   o.n_positions = plan.shape.n_positions();
   o.item_bits = item_bits_of(plan);
   o.slab_blocks = slab_blocks;

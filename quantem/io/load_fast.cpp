@@ -55,7 +55,7 @@ class PlaneLoader : public BlockEncoder {
   PlaneLoader(const LoadPlan& plan, const Container& container, const FrameReader& reader)
       : plan_(plan),
         source_(container, reader),
-        layout_(plan.shape.det),
+        layout_(plan.layout()),
         general_reader_(plan, source_),
         general_(general_block_encoder(plan, general_reader_)) {
     const double limit = plan.rules.saturation;

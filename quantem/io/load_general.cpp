@@ -19,7 +19,7 @@ constexpr std::uint32_t kRangePixels = 2048;  // 32 frames of planes stay in a c
 class GeneralEncoder : public BlockEncoder {
  public:
   GeneralEncoder(const LoadPlan& plan, const BlockReader& reader)
-      : plan_(plan), reader_(reader), layout_(plan.shape.det) {}
+      : plan_(plan), reader_(reader), layout_(plan.layout()) {}
 
   Result<EncodedBlock> encode_block_from_source(std::uint64_t block, BlockReport& report,
                                                 ProgressMeter& meter) override {

@@ -11,11 +11,13 @@
 namespace quantem {
 namespace {
 
-std::uint64_t streams_of(Extent det) {
+constexpr double kTiles4Growth = 1.12;  // of planes and lists
+
+std::uint64_t streams_of(Extent det, bool tiles_4) {
   const auto tiles = [&](std::uint32_t side) {
     return std::uint64_t{(det.rows - 1) / side + 1} * ((det.cols - 1) / side + 1);
   };
-  return det.count() + tiles(8) + 3 * tiles(32);
+  return det.count() + tiles(8) + 3 * tiles(32) + (tiles_4 ? tiles(4) : 0);
 }
 
 std::uint64_t stored_bytes(const Container& c) {
@@ -31,8 +33,10 @@ std::uint64_t resident_bytes(const Container& c, const LoadPlan& plan, Represent
   if (representation == Representation::dense) return dense;
   const double fraction = static_cast<double>(plan.crop.n_values()) / static_cast<double>(plan.source.n_values());
   const double planes =
-      std::min(static_cast<double>(stored_bytes(c)) * fraction * 1.1, static_cast<double>(dense) * 1.1);
-  return static_cast<std::uint64_t>(std::ceil(planes)) + 5 * streams_of(plan.shape.det) * plan.n_blocks;
+      std::min(static_cast<double>(stored_bytes(c)) * fraction * 1.1, static_cast<double>(dense) * 1.1) *
+      (plan.options.tiles_4 ? kTiles4Growth : 1.0);
+  return static_cast<std::uint64_t>(std::ceil(planes)) +
+         5 * streams_of(plan.shape.det, plan.options.tiles_4) * plan.n_blocks;
 }
 
 std::uint64_t chunk_bytes(const Container& c) {
@@ -70,6 +74,11 @@ std::vector<std::string> ways_out(const Device& device, const Container& c, cons
   if (plan.representation == Representation::dense && is_unsigned_count(plan.dtype)) {
     other.representation = Representation::encoded;
     if (const auto n = need_of(device, c, other)) ways.push_back("keep encoded storage (about " + gigabytes(*n) + ")");
+    other = plan.options;
+  }
+  if (other.tiles_4) {
+    other.tiles_4 = false;
+    if (const auto n = need_of(device, c, other)) ways.push_back("leave out tiles_4 (" + gigabytes(*n) + ")");
     other = plan.options;
   }
   std::uint32_t fits = 0, tried = plan.crop.scan.rows / plan.options.scan_bin.rows * plan.options.scan_bin.rows;
@@ -114,7 +123,7 @@ void plan_memory(const Device& device, const Container& container, LoadPlan& pla
   std::uint64_t block = 2 * plan.source.frame_pixels() * item_bytes(plan.source_dtype);  // one frame, and its crop
   if (plan.binned()) block += out_pixels * 8;                                            // accumulators of one position
   if (plan.representation == Representation::encoded) {
-    const std::uint64_t fields = streams_of(plan.shape.det) - out_pixels;
+    const std::uint64_t fields = streams_of(plan.shape.det, plan.options.tiles_4) - out_pixels;
     block += positions * out_pixels * item + fields * kBlockPositions * 8;   // counts, tile sums
     block += positions * out_pixels * item / 2 + 7 * (out_pixels + fields);  // planes and lists as they grow
   }

@@ -150,6 +150,7 @@ Result<LoadPlan> plan_load(const Device& device, const Container& container, con
   if (plan.representation == Representation::encoded && !is_unsigned_count(dtype))
     return Error{Code::unsupported, "load: bit-sliced-v1 holds uint8, uint16 and uint32, not " +
                                         std::string(dtype_name(dtype)) + "; use representation=\"dense\""};
+  QUANTEM_TRY(check_tiles_4("load", options.tiles_4, plan.representation == Representation::encoded));
   QUANTEM_TRY_ASSIGN(rules, rules_of(container, plan));
   plan.rules = std::move(rules);
   plan.mask_applied = (container.has_pixel_mask && options.apply_mask) || !options.bad_pixels.empty();

@@ -35,6 +35,7 @@ struct LoadPlan {
   [[nodiscard]] bool plain() const {
     return !binned() && dtype == source_dtype && options.hot_pixels == HotPixels::none && crop.det == source.det;
   }
+  [[nodiscard]] SlicedLayout layout() const { return SlicedLayout(shape.det, options.tiles_4); }
   // Flat position of the source for a flat position of the crop.
   [[nodiscard]] std::uint64_t source_position(std::uint64_t crop_position) const {
     const std::uint64_t r = crop_position / crop.scan.cols + scan_region.row_start,

@@ -105,8 +105,7 @@ Provenance load_provenance(const LoadPlan& plan, const SourceFacts& facts, const
                        {{"from", std::string(dtype_name(plan.source_dtype))},
                         {"to", std::string(dtype_name(plan.dtype))},
                         {"count_max", info.audit.count_max}}});
-  if (plan.representation == Representation::encoded)
-    p.steps.push_back({"lossless_storage", false, {{"codec_profile", std::string("bit-sliced-v1")}}});
+  if (plan.representation == Representation::encoded) p.steps.push_back(storage_step(plan.options.tiles_4));
   add_lost_frames(p, plan, reports);
   return p;
 }

@@ -152,7 +152,7 @@ class Run {
       return Done{};
     }
     general_ = general_block_encoder(plan_, reader_);
-    sliced.layout = SlicedLayout(plan_.shape.det);
+    sliced.layout = plan_.layout();
     sliced.n_positions = plan_.shape.n_positions();
     sliced.block_bytes.resize(plan_.n_blocks);
     sliced.blocks.resize(plan_.n_blocks);

@@ -100,10 +100,12 @@ TEST(Load, C29_LoadOfCropAndBinIsBinOfCrop) {
 
 // What load stores is what the reference encoder makes, tile sums and moments included, to the byte.
 template <class T>
-void expect_reference_bytes(const Shape4& s, std::uint32_t below) {
+void expect_reference_bytes(const Shape4& s, std::uint32_t below, bool tiles_4 = false) {
   const MemorySource<T> source(s, counts<T>(s.n_values(), s.det.cols, below));
-  const auto v = source.load();
-  const auto want = encode_sliced<T>(s.det, source.values(), s.n_positions());
+  LoadOptions options;
+  options.tiles_4 = tiles_4;
+  const auto v = source.load(options);
+  const auto want = encode_sliced<T>(SlicedLayout(s.det, tiles_4), source.values(), s.n_positions());
   ASSERT_TRUE(v && want);
   ASSERT_EQ(v->sliced()->n_blocks(), want->n_blocks());
   for (std::uint64_t b = 0; b < want->n_blocks(); ++b) {
@@ -121,7 +123,31 @@ TEST(Load, C22_StoredBytesAreThoseOfTheReference) {
     expect_reference_bytes<std::uint16_t>(s, 65536);
     expect_reference_bytes<std::uint32_t>(s, 9);
     expect_reference_bytes<std::uint32_t>(s, 0xFFFFFFFFu);
+    expect_reference_bytes<std::uint16_t>(s, 300, true);
   }
+}
+
+TEST(Load, Tiles4AreSaidPlannedAndRefusedWhereCountsAreDense) {
+  const Shape4 s{{9, 8}, {13, 11}};
+  const MemorySource<std::uint16_t> source(s, counts<std::uint16_t>(s.n_values(), 5));
+  LoadOptions o;
+  const auto without = source.load(o);
+  o.tiles_4 = true;
+  const auto with_4 = source.load(o);
+  ASSERT_TRUE(without && with_4);
+  EXPECT_EQ(without->tile_levels(), (std::vector<std::uint32_t>{8, 32}));
+  EXPECT_EQ(with_4->tile_levels(), (std::vector<std::uint32_t>{4, 8, 32}));
+  EXPECT_NE(with_4->receipt_json().find("\"tile_levels\":[4,8,32]"), std::string::npos);
+  EXPECT_NE(to_json(with_4->provenance()).find("4 8 32"), std::string::npos);
+  EXPECT_EQ(all_of<std::uint16_t>(*with_4), source.values());
+  const auto device = open_device(Backend::cpu);
+  EXPECT_GT(estimate(*device, source.container, o)->resident_bytes,
+            estimate(*device, source.container)->resident_bytes);
+  o.representation = Representation::dense;
+  const auto refused = source.load(o);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::invalid_argument);
+  EXPECT_NE(refused.error().message.find("tiles_4"), std::string::npos);
 }
 
 TEST(Load, C29_HoldsForSignedAndFloatCounts) {

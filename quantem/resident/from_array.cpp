@@ -48,6 +48,11 @@ Result<Shape4> shape_of(const ArrayView& a, const std::optional<Extent>& scan) {
   return shape;
 }
 
+bool encodes(const ArrayView& a, const FromArrayOptions& o) {
+  return o.representation.value_or(is_unsigned_count(a.dtype) ? Representation::encoded : Representation::dense) ==
+         Representation::encoded;
+}
+
 Result<Done> check(const ArrayView& a, const Shape4& shape, const FromArrayOptions& o) {
   if (!is_count_dtype(a.dtype))
     return Error{Code::wrong_dtype, "from_array: " + std::string(dtype_name(a.dtype)) +
@@ -65,19 +70,21 @@ Result<Done> check(const ArrayView& a, const Shape4& shape, const FromArrayOptio
   if (o.representation == Representation::encoded && !is_unsigned_count(a.dtype))
     return Error{Code::unsupported, "from_array: bit-sliced-v1 holds uint8, uint16 and uint32, not " +
                                         std::string(dtype_name(a.dtype)) + "; use representation=\"dense\""};
-  return Done{};
+  return check_tiles_4("from_array", o.tiles_4, encodes(a, o));
 }
 
 // Frames of the array, block by block: excluded samples zeroed, audited, then stored.
 template <class T>
 class Intake {
  public:
-  Intake(const Shape4& shape, const T* counts, IntakeRules rules, const BitMask& valid_positions, bool encode)
+  Intake(const Shape4& shape, const T* counts, IntakeRules rules, const BitMask& valid_positions, bool encode,
+         bool tiles_4)
       : shape_(shape),
         counts_(counts),
         rules_(std::move(rules)),
         valid_positions_(valid_positions),
         encode_(encode),
+        tiles_4_(tiles_4),
         n_blocks_((shape.n_positions() + kBlockPositions - 1) / kBlockPositions) {}
 
   // Blocks in work at once hold their counts twice: as many as `device` has a work area for, at least one.
@@ -97,7 +104,7 @@ class Intake {
     audits.resize(n_blocks_);
     flagged.resize(n_blocks_);
     if (encode_) {
-      sliced.layout = SlicedLayout(shape_.det);
+      sliced.layout = SlicedLayout(shape_.det, tiles_4_);
       sliced.n_positions = shape_.n_positions();
       sliced.block_bytes.resize(n_blocks_);
       sliced.blocks.resize(n_blocks_);
@@ -185,7 +192,7 @@ class Intake {
   const T* counts_;
   IntakeRules rules_;
   const BitMask& valid_positions_;
-  bool encode_;
+  bool encode_, tiles_4_;
   std::uint64_t n_blocks_, usable_ = 0;
   std::atomic<std::uint64_t> held_bytes_ = 0;
   ScratchPool<Scratch> pool_;
@@ -199,12 +206,10 @@ Result<Volume> take(const Device& device, const ArrayView& a, const Shape4& shap
   info.calibration = o.calibration;
   info.valid_pixels = o.valid_pixels.count() ? o.valid_pixels : BitMask(shape.frame_pixels(), true);
   info.valid_positions = o.valid_positions.count() ? o.valid_positions : BitMask(shape.n_positions(), true);
-  const bool encode =
-      o.representation.value_or(is_unsigned_count(a.dtype) ? Representation::encoded : Representation::dense) ==
-      Representation::encoded;
+  const bool encode = encodes(a, o);
   Intake<T> intake(shape, static_cast<const T*>(a.data),
                    IntakeRules(info.valid_pixels, o.flagged, saturation_of(a.dtype, std::nullopt)),
-                   info.valid_positions, encode);
+                   info.valid_positions, encode, o.tiles_4);
   QUANTEM_TRY(intake.run(device));
 
   AuditPart audit;
@@ -236,7 +241,7 @@ Result<Volume> take(const Device& device, const ArrayView& a, const Shape4& shap
   info.audit = finish_audit(audit, p.source_identity, a.dtype, info.valid_pixels);
   info.saturation = saturation_of(a.dtype, std::nullopt);
   if (encode) {
-    p.steps.push_back({"lossless_storage", false, {{"codec_profile", std::string("bit-sliced-v1")}}});
+    p.steps.push_back(storage_step(o.tiles_4));
     if (device.backend() == Backend::cuda) {
       QUANTEM_TRY_ASSIGN(context, CudaContext::of(device));
       QUANTEM_TRY_ASSIGN(uploaded, upload_sliced(*context, intake.sliced));

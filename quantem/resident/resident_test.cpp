@@ -94,7 +94,7 @@ TYPED_TEST(Encode, StreamsAreCountsTileSumsAndMoments) {
   BlockWriter writer;
   for (const Extent det : dets)
     for (const std::uint32_t n : positions) {
-      const SlicedLayout l(det);
+      const SlicedLayout l(det, n != 31);
       const auto values = support::random_counts<T>(std::uint64_t{n} * l.n_pixels, n + det.cols, 3, 97);
       const auto block = encode_block<T>(l, values, n, writer);
       ASSERT_TRUE(block);
@@ -116,7 +116,15 @@ TYPED_TEST(Encode, StreamsAreCountsTileSumsAndMoments) {
         const std::uint32_t p = l.pixel_of_stream[s];
         expect(s, {p / det.cols, p / det.cols + 1, p % det.cols, p % det.cols + 1}, one);
       }
-      for (std::uint32_t t = 0; t < l.n_tiles8; ++t) expect(l.tile8_stream(t), l.tile8_region(t), one);
+      std::uint32_t tile4 = 0;
+      for (std::uint32_t t = 0; t < l.n_tiles8; ++t) {
+        const Region of = l.tile8_region(t);
+        expect(l.tile8_stream(t), of, one);
+        for (std::uint32_t r = of.row_start; l.has_tiles_4() && r < of.row_stop; r += 4)
+          for (std::uint32_t c = of.col_start; c < of.col_stop; c += 4)
+            expect(l.tile4_stream(tile4++), {r, std::min(r + 4, of.row_stop), c, std::min(c + 4, of.col_stop)}, one);
+      }
+      ASSERT_EQ(tile4, l.n_tiles4);
       for (std::uint32_t t = 0; t < l.n_tiles32; ++t) {
         expect(l.tile32_stream(t), l.tile32_region(t), one);
         expect(l.row_moment_stream(t), l.tile32_region(t),

@@ -6,6 +6,8 @@
 //   8x8 tile     sum of its valid pixels
 //   32x32 tile   sum of its valid pixels
 //   32x32 tile   two first moments: sum of (row inside the tile * count), then sum of (col inside the tile * count)
+//   4x4 tile     sum of its valid pixels, where the load was asked for them (tiles_4): 8x8 tiles row-major, 4x4 tiles row-major inside.
+//                About 12 % more memory; masked sums read a third less
 // Plane b of a stream is 16 u32 words (64 bytes): bit j of word k is bit b of the value at position 512*B + 32*k + j.
 // w = 1 + the highest plane with 24 or more set bits (0 if none). Planes 0..w-1 are stored; every set bit of a plane >=
 // w is *listed* as u16 `position << 2 | plane << 11`, ordered by plane, then position; a stream that would list more
@@ -37,12 +39,13 @@ constexpr std::uint32_t listed_plane(std::uint16_t e) {
 
 // Which stream is what, for one detector shape.
 struct SlicedLayout {
-  explicit SlicedLayout(Extent det);
+  explicit SlicedLayout(Extent det, bool tiles_4 = false);
   SlicedLayout() = default;
 
   Extent det, tiles8, tiles32;  // tiles: ceil(n / 8), ceil(n / 32)
-  std::uint32_t n_pixels = 0, n_tiles8 = 0, n_tiles32 = 0;
-  std::uint32_t n_streams = 0;                 // n_pixels + n_tiles8 + 3 * n_tiles32
+  Extent tiles4{0, 0};          // ceil(n / 4), or none
+  std::uint32_t n_pixels = 0, n_tiles8 = 0, n_tiles32 = 0, n_tiles4 = 0;
+  std::uint32_t n_streams = 0;                 // n_pixels + n_tiles8 + 3 * n_tiles32 + n_tiles4
   std::vector<std::uint32_t> pixel_of_stream;  // flat detector pixel of stream s < n_pixels
   std::vector<std::uint32_t> stream_of_pixel;  // its inverse
 
@@ -52,8 +55,16 @@ struct SlicedLayout {
     return n_pixels + n_tiles8 + n_tiles32 + 2 * tile32;
   }
   [[nodiscard]] std::uint32_t col_moment_stream(std::uint32_t tile32) const { return row_moment_stream(tile32) + 1; }
-  [[nodiscard]] Region tile8_region(std::uint32_t tile) const;  // cut at the detector's edge
+  [[nodiscard]] bool has_tiles_4() const { return n_tiles4 != 0; }
+  [[nodiscard]] std::uint32_t tile4_stream(std::uint32_t tile) const {
+    return n_pixels + n_tiles8 + 3 * n_tiles32 + tile;
+  }
+  [[nodiscard]] std::vector<std::uint32_t> tile_levels() const;  // {8, 32} or {4, 8, 32}
+  [[nodiscard]] Region tile8_region(std::uint32_t tile) const;   // cut at the detector's edge
   [[nodiscard]] Region tile32_region(std::uint32_t tile) const;
+  // The 4x4 tiles of an 8x8 tile follow each other: its first one, and how many there are in rows and columns (1 or 2). Only with tiles_4.
+  [[nodiscard]] std::uint32_t first_tile4(std::uint32_t tile8) const;
+  [[nodiscard]] Extent tiles4_of(std::uint32_t tile8) const;
 };
 
 // One block of 512 positions. Pointers stay valid as long as the storage.

@@ -42,11 +42,12 @@ std::vector<T> counts_of(Extent det, std::uint64_t n, std::uint64_t seed) {
 }
 
 template <class T>
-void encode_and_compare(CudaContext& context, Extent det, std::uint64_t n, std::uint32_t slab_blocks) {
+void encode_and_compare(CudaContext& context, Extent det, std::uint64_t n, std::uint32_t slab_blocks,
+                        bool tiles_4 = false) {
   SCOPED_TRACE(to_string(det) + " x " + std::to_string(n) + " u" + std::to_string(8 * sizeof(T)));
   std::vector<T> values = counts_of<T>(det, n, det.rows + n);
   SlicedDeviceBuilder::Options options;
-  options.layout = SlicedLayout(det);
+  options.layout = SlicedLayout(det, tiles_4);
   options.n_positions = n;
   options.item_bits = 8 * sizeof(T);
   options.slab_blocks = slab_blocks;
@@ -106,7 +107,7 @@ void encode_and_compare(CudaContext& context, Extent det, std::uint64_t n, std::
   EXPECT_EQ(audit.count_max, expected.count_max);
   EXPECT_EQ(audit.max_position, expected.max_position);
   EXPECT_EQ(audit.max_pixel, expected.max_pixel);
-  const auto want = encode_sliced<T>(det, values, n);
+  const auto want = encode_sliced<T>(options.layout, values, n);
   ASSERT_TRUE(want);
   support::expect_same_streams(*want, *got);
 
@@ -122,16 +123,19 @@ TEST_F(Cuda, DeviceEncoderEqualsTheReference_u8) {
   encode_and_compare<std::uint8_t>(*context_, {1, 1}, 1, 2);
   encode_and_compare<std::uint8_t>(*context_, {7, 9}, 511, 2);
   encode_and_compare<std::uint8_t>(*context_, {96, 96}, 1300, 2);
+  encode_and_compare<std::uint8_t>(*context_, {7, 9}, 511, 2, true);
 }
 TEST_F(Cuda, DeviceEncoderEqualsTheReference_u16) {
   encode_and_compare<std::uint16_t>(*context_, {13, 11}, 513, 1);
   encode_and_compare<std::uint16_t>(*context_, {193, 191}, 700, 2);
   encode_and_compare<std::uint16_t>(*context_, {192, 192}, 2100, 2);
+  encode_and_compare<std::uint16_t>(*context_, {193, 191}, 513, 2, true);
 }
 TEST_F(Cuda, DeviceEncoderEqualsTheReference_u32) {
   encode_and_compare<std::uint32_t>(*context_, {64, 1}, 512, 1);
   encode_and_compare<std::uint32_t>(*context_, {1, 64}, 20, 1);
   encode_and_compare<std::uint32_t>(*context_, {33, 40}, 1536, 2);
+  encode_and_compare<std::uint32_t>(*context_, {45, 70}, 600, 2, true);
 }
 
 }  // namespace

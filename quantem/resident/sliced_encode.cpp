@@ -46,7 +46,8 @@ class BlockTask {
         writer_(writer),
         pixels_(std::uint64_t{64} * n_),
         sums8_(std::uint64_t{layout.n_tiles8} * n_),
-        sums32_(std::uint64_t{3} * layout.n_tiles32 * n_) {}
+        sums32_(std::uint64_t{3} * layout.n_tiles32 * n_),
+        sums4_(std::uint64_t{layout.n_tiles4} * n_) {}
 
   void run() {
     writer_.start(layout_.n_streams);
@@ -57,6 +58,7 @@ class BlockTask {
       write_stream(row(sums32_, 3 * tile + 1), writer_);
       write_stream(row(sums32_, 3 * tile + 2), writer_);
     }
+    for (std::uint32_t tile = 0; tile < layout_.n_tiles4; ++tile) write_stream(row(sums4_, tile), writer_);
   }
 
  private:
@@ -71,6 +73,9 @@ class BlockTask {
     const std::uint32_t tile32 = r.row_start / 32 * layout_.tiles32.cols + r.col_start / 32;
     std::uint64_t* sum8 = sums8_.data() + std::uint64_t{tile} * n_;
     std::uint64_t* sum32 = sums32_.data() + std::uint64_t{3} * tile32 * n_;
+    const bool has_4 = layout_.has_tiles_4();
+    const std::uint32_t cols4 = has_4 ? layout_.tiles4_of(tile).cols : 0;
+    std::uint64_t* sum4 = has_4 ? sums4_.data() + std::uint64_t{layout_.first_tile4(tile)} * n_ : nullptr;
     std::fill(pixels_.begin(), pixels_.end(), T{0});
     for (std::uint32_t i = 0; i < n_; ++i)
       for (std::uint32_t y = r.row_start; y < r.row_stop; ++y) {
@@ -80,6 +85,7 @@ class BlockTask {
         for (std::uint32_t x = 0; x < cols; ++x) {
           const std::uint64_t v = from[x];
           pixels_[std::uint64_t{(y - r.row_start) * cols + x} * n_ + i] = from[x];
+          if (has_4) sum4[std::uint64_t{(y - r.row_start) / 4 * cols4 + x / 4} * n_ + i] += v;
           sum8[i] += v;
           sum32[i] += v;
           sum32[n_ + i] += v * (y % 32);
@@ -94,8 +100,8 @@ class BlockTask {
   std::span<const T> values_;
   std::uint32_t n_;
   BlockWriter& writer_;
-  std::vector<T> pixels_;                      // 64 pixels of a tile, positions in a row each
-  std::vector<std::uint64_t> sums8_, sums32_;  // per tile; sums32: sum, row moment, col moment
+  std::vector<T> pixels_;                              // 64 pixels of a tile, positions in a row each
+  std::vector<std::uint64_t> sums8_, sums32_, sums4_;  // per tile; sums32: sum, row moment, col moment
 };
 
 }  // namespace
@@ -112,9 +118,10 @@ Result<EncodedBlock> encode_block(const SlicedLayout& layout, std::span<const T>
 }
 
 template <class T>
-Result<SlicedStorage> encode_sliced(Extent det, std::span<const T> values, std::uint64_t n_positions, int threads) {
+Result<SlicedStorage> encode_sliced(const SlicedLayout& layout, std::span<const T> values, std::uint64_t n_positions,
+                                    int threads) {
   SlicedStorage storage;
-  storage.layout = SlicedLayout(det);
+  storage.layout = layout;
   storage.n_positions = n_positions;
   const std::uint64_t n_blocks = (n_positions + kBlockPositions - 1) / kBlockPositions;
   storage.block_bytes.resize(n_blocks);
@@ -152,9 +159,9 @@ template Result<EncodedBlock> encode_block(const SlicedLayout&, std::span<const 
                                            BlockWriter&);
 template Result<EncodedBlock> encode_block(const SlicedLayout&, std::span<const std::uint32_t>, std::uint32_t,
                                            BlockWriter&);
-template Result<SlicedStorage> encode_sliced(Extent, std::span<const std::uint8_t>, std::uint64_t, int);
-template Result<SlicedStorage> encode_sliced(Extent, std::span<const std::uint16_t>, std::uint64_t, int);
-template Result<SlicedStorage> encode_sliced(Extent, std::span<const std::uint32_t>, std::uint64_t, int);
+template Result<SlicedStorage> encode_sliced(const SlicedLayout&, std::span<const std::uint8_t>, std::uint64_t, int);
+template Result<SlicedStorage> encode_sliced(const SlicedLayout&, std::span<const std::uint16_t>, std::uint64_t, int);
+template Result<SlicedStorage> encode_sliced(const SlicedLayout&, std::span<const std::uint32_t>, std::uint64_t, int);
 
 void decode_stream(const SlicedBlock& block, std::uint32_t stream, std::span<std::uint64_t, kBlockPositions> values) {
   std::fill(values.begin(), values.end(), 0);

@@ -40,6 +40,7 @@ struct Totals {  // of the audit, in device memory, for the whole load
 
 struct Geometry {
   u32 det_rows, det_cols, n_pixels, tiles8_cols, tiles32_cols, n_tiles8, n_tiles32;
+  u32 tiles4_rows, tiles4_cols;  // 0: none
 };
 
 // sliced_rows_cuda.cu. `values`: (n_frames, n_pixels) of item_bits; `valid`: a bit a pixel, padded with zeros to a row.

@@ -26,6 +26,11 @@ std::uint64_t decode_value(const SlicedBlock& block, std::uint32_t stream, std::
 
 // encode_block over all positions, on all cores. values: (n_positions, det_rows, det_cols).
 template <class T>
-Result<SlicedStorage> encode_sliced(Extent det, std::span<const T> values, std::uint64_t n_positions, int threads = 0);
+Result<SlicedStorage> encode_sliced(const SlicedLayout& layout, std::span<const T> values, std::uint64_t n_positions,
+                                    int threads = 0);
+template <class T>
+Result<SlicedStorage> encode_sliced(Extent det, std::span<const T> values, std::uint64_t n_positions, int threads = 0) {
+  return encode_sliced<T>(SlicedLayout(det), values, n_positions, threads);
+}
 
 }  // namespace quantem

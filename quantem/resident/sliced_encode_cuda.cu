@@ -112,8 +112,8 @@ Result<Done> SlicedDeviceBuilder::State::zeroed(DeviceMemory& to, std::uint64_t 
 
 Result<Done> SlicedDeviceBuilder::State::allocate_volume() {
   const SlicedLayout& layout = options.layout;
-  geometry = {layout.det.rows,     layout.det.cols, layout.n_pixels, layout.tiles8.cols,
-              layout.tiles32.cols, layout.n_tiles8, layout.n_tiles32};
+  geometry = {layout.det.rows, layout.det.cols,  layout.n_pixels,    layout.tiles8.cols, layout.tiles32.cols,
+              layout.n_tiles8, layout.n_tiles32, layout.tiles4.rows, layout.tiles4.cols};
   const std::uint64_t n_blocks = (options.n_positions + kBlockPositions - 1) / kBlockPositions;
   n_padded_blocks = (n_blocks + kBlocksTogether - 1) / kBlocksTogether * kBlocksTogether;
   const std::uint32_t n_sixty_fours = (n_streams() + 63) / 64;

@@ -72,7 +72,23 @@ class BandWriter {
     clear(in_left & ~in_right, slot(tile, r, n_left), cols - n_left);
     return in_left | in_right;
   }
+  void sums_of_4(std::uint32_t tile, std::uint32_t planes) {
+    const Extent n = s_.layout->tiles4_of(s_.band * s_.layout->tiles8.cols + tile);
+    alignas(64) std::uint64_t count[5][kPlaneWords64];
+    for (std::uint32_t r = 0; r < n.rows; ++r)
+      for (std::uint32_t c = 0; c < n.cols; ++c) {
+        sum4_.n_planes = 0;
+        for (std::uint32_t left = planes; left; left &= left - 1) {
+          const auto b = static_cast<std::uint32_t>(std::countr_zero(left));
+          count_plane_4(reinterpret_cast<const std::uint64_t*>(slot(tile, 4 * r, 4 * c) + b * s_.band_plane_bytes),
+                        count);
+          add_shifted(sum4_, count[0], 5, b);
+        }
+        s_.sums4.add(sum4_);
+      }
+  }
   void sum(std::uint32_t tile, std::uint32_t planes) {
+    if (s_.layout->has_tiles_4()) sums_of_4(tile, planes);
     sums_.total.n_planes = sums_.row.n_planes = sums_.col.n_planes = 0;
     for (; planes; planes &= planes - 1) {
       const auto b = static_cast<std::uint32_t>(std::countr_zero(planes));
@@ -100,6 +116,7 @@ class BandWriter {
   const Extent det_;
   const std::uint32_t rows_;
   TileSums sums_;
+  SlicedNumber sum4_;
 };
 
 void finish_band(State& s) {
@@ -197,6 +214,7 @@ void PlaneEncoder::start(const PositionBits& valid, const std::uint64_t* order) 
   s.sums8.clear();
   s.sums32.clear();
   s.moments32.clear();
+  s.sums4.clear();
   s.next_pixel = s.band = 0;
   std::fill(s.octet_planes.begin(), s.octet_planes.end(), 0u);
   for (std::size_t t = 0; t < s.sum32.size(); ++t) s.sum32[t].n_planes = s.row32[t].n_planes = s.col32[t].n_planes = 0;
@@ -247,7 +265,7 @@ Result<EncodedBlock> PlaneEncoder::finish() {
   State& s = *state_;
   if (!s.pieces.data() || !s.band_planes.data())
     return Error{Code::out_of_memory, "encode: no memory for the planes of 8 detector rows"};
-  for (const StreamQueue* queue : {&s.sums8, &s.sums32, &s.moments32}) {
+  for (const StreamQueue* queue : {&s.sums8, &s.sums32, &s.moments32, &s.sums4}) {
     const auto* planes = reinterpret_cast<const std::uint32_t*>(queue->planes.data());
     for (const std::uint8_t n : queue->n_planes) {
       s.writer.add_stream(planes, n);

@@ -24,6 +24,7 @@ struct Input {
   double markers = 0;  // share of samples that are 0xFFFFFFFF
   std::uint64_t saturated_from = 60000;
   std::uint32_t least = 0;  // added to every count
+  bool tiles_4 = false;
 };
 
 template <class T>
@@ -158,7 +159,7 @@ void expect_like_reference(const Input& in, PlaneEncoder& encoder, const SlicedL
 template <class T>
 void check(const Input& in, std::uint32_t seed, std::uint32_t n_blocks = 2) {
   SCOPED_TRACE(to_string(in.det) + " of " + std::to_string(sizeof(T)) + " bytes, seed " + std::to_string(seed));
-  const SlicedLayout layout(in.det);
+  const SlicedLayout layout(in.det, in.tiles_4);
   const Made<T> first = make<T>(in, seed);
   PlaneEncoder encoder(layout, sizeof(T), first.valid_pixels, {in.saturated_from, sizeof(T) == 4});
   for (std::uint32_t i = 0; i < n_blocks; ++i) {  // the second block finds what the first left in scratch memory
@@ -182,6 +183,8 @@ void check_shapes() {
            8);
   check<T>({.det = {16, 40}, .large = 0, .least = 3}, 9);
   check<T>({.det = {9, 300}, .n_positions = 33, .mean = 0, .large = 0}, 10);
+  check<T>({.det = {7, 9}, .tiles_4 = true}, 21);
+  check<T>({.det = {67, 70}, .n_positions = 77, .block_elements = 1000, .bad_pixels = true, .tiles_4 = true}, 22);
 }
 
 TEST(PlaneEncoder, SameBytesAsTheReferenceU8) {

@@ -61,7 +61,7 @@ struct PlaneEncoder::State {
   std::vector<std::uint32_t> octet_planes;  // 8 flat pixels of the band -> bit b: their plane b is not zero
 
   std::vector<SlicedNumber> sum32, row32, col32;  // of the row of 32x32 tiles at hand
-  StreamQueue sums8, sums32, moments32;
+  StreamQueue sums8, sums32, moments32, sums4;    // sums4: empty without 4x4 tiles
   BlockWriter writer;
   BlockAudit audit;
   std::vector<BlockSample> flagged;

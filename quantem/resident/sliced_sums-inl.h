@@ -68,19 +68,24 @@ HWY_INLINE Number<n + 1> widen(const Number<n>& a) {
   return r;
 }
 
-// Eight one-bit planes, `stride` words apart.
-HWY_INLINE Number<4> count8(const std::uint64_t* HWY_RESTRICT p, std::size_t stride) {
+// Eight one-bit planes, four from p and four from q on, `stride` words apart.
+HWY_INLINE Number<4> count8(const std::uint64_t* HWY_RESTRICT p, const std::uint64_t* HWY_RESTRICT q,
+                            std::size_t stride) {
   const Words d;
   V a0, a1, a2, c0, c1, c2, c3, b0, d0, d1;
   Number<4> r;
   full_add(hn::Load(d, p), hn::Load(d, p + stride), hn::Load(d, p + 2 * stride), a0, c0);
-  full_add(hn::Load(d, p + 3 * stride), hn::Load(d, p + 4 * stride), hn::Load(d, p + 5 * stride), a1, c1);
-  full_add(a0, a1, hn::Load(d, p + 6 * stride), a2, c2);
-  half_add(a2, hn::Load(d, p + 7 * stride), r.v[0], c3);
+  full_add(hn::Load(d, p + 3 * stride), hn::Load(d, q), hn::Load(d, q + stride), a1, c1);
+  full_add(a0, a1, hn::Load(d, q + 2 * stride), a2, c2);
+  half_add(a2, hn::Load(d, q + 3 * stride), r.v[0], c3);
   full_add(c0, c1, c2, b0, d0);
   half_add(b0, c3, r.v[1], d1);
   half_add(d0, d1, r.v[2], r.v[3]);
   return r;
+}
+// Eight in a row.
+HWY_INLINE Number<4> count8(const std::uint64_t* HWY_RESTRICT p, std::size_t stride) {
+  return count8(p, p + 4 * stride, stride);
 }
 
 // sum of i * x[i]; *total, when asked for, is the sum of x[i]
@@ -111,6 +116,17 @@ HWY_INLINE void sum_plane(const std::uint64_t* HWY_RESTRICT pixels, PlaneSums& o
     for (std::size_t i = 0; i < 8; ++i) x[i] = count8(pixels + i * kPlaneWords64 + w, 8 * kPlaneWords64);
     const auto col = weighted8(x, nullptr);
     for (std::size_t i = 0; i < 8; ++i) hn::Store(col.v[i], d, out.col[i] + w);
+  }
+}
+
+// Of one plane of a 4x4 tile whose first pixel is at `pixels` (8 pixels a row): how many are set.
+HWY_INLINE void count_plane_4(const std::uint64_t* HWY_RESTRICT pixels, std::uint64_t (&out)[5][kPlaneWords64]) {
+  constexpr std::size_t kRow = std::size_t{8} * kPlaneWords64;
+  const Words d;
+  for (std::size_t w = 0; w < kPlaneWords64; w += hn::Lanes(d)) {
+    const std::uint64_t* p = pixels + w;
+    const auto n = add(count8(p, p + kRow, kPlaneWords64), count8(p + 2 * kRow, p + 3 * kRow, kPlaneWords64));
+    for (std::size_t i = 0; i < 5; ++i) hn::Store(n.v[i], d, out[i] + w);
   }
 }
 

@@ -1,4 +1,5 @@
-// Sums over 8x8 and 32x32 detector tiles and first moments over 32x32 ones, bit-sliced: 32 positions an operation, two LOP3 a plane.
+// Sums over 8x8 and 32x32 (and 4x4) detector tiles and first moments over 32x32 ones, bit-sliced: 32 positions an operation, two LOP3 a
+// plane.
 //
 //   sum_tiles   CTA of 256 = one 32x32 tile of one block; half-warp = one of its 16 8x8 tiles, lane = a word of 32 positions
 //               grid: 32x32 tiles, blocks
@@ -27,14 +28,16 @@ __device__ __forceinline__ void store_plane(const Slices& out, u64 at, u32 p, u3
 }
 
 // What the planes so far carry over to the next one, of an 8x8 tile: at most 63, 223, 223, and below 128, 448, 448 with that plane added.
+// Of its 4x4 tiles, row-major: at most 15, below 32; without them nothing is kept there.
 struct Carried {
   Sliced<7> total;
   Sliced<9> row, col;
+  Sliced<5> of_4[4];
 };
 
 // Adds one plane of the tile's pixels, two rows (16 loads) at a time. `from` is the plane's word of the first pixel, pixels are kStride
 // words apart; bit 8 r + c of `which`: the pixel in row r, column c has ones in this plane.
-template <u32 kStride>
+template <u32 kStride, bool kTiles4>
 __device__ __forceinline__ void add_plane(const u32* from, u32 n_cols, u64 which, Carried& sums) {
 #pragma unroll 1
   for (u32 pair = 0; pair < 4; ++pair, which >>= 16, from += 2 * n_cols * kStride) {
@@ -50,6 +53,15 @@ __device__ __forceinline__ void add_plane(const u32* from, u32 n_cols, u64 which
                     right = count_of_8(x[4], x[5], x[6], x[7], y[4], y[5], y[6], y[7]);
     const Sliced<5> both = sum<5>(left, right);
     add(sums.total, both);
+    if constexpr (kTiles4) {
+      if (pair < 2) {
+        add(sums.of_4[0], left);
+        add(sums.of_4[1], right);
+      } else {
+        add(sums.of_4[2], left);
+        add(sums.of_4[3], right);
+      }
+    }
     add(sums.row, count_of_8(y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]));
     if (pair & 1) add<1>(sums.row, both);
     if (pair & 2) add<2>(sums.row, both);
@@ -89,10 +101,22 @@ __device__ __forceinline__ void add_moments(const TilePlanes& tiles, u32 axis, u
   add<4>(moment, sum<4>(at[2], at[3]));
 }
 
+// The streams of the 4x4 tiles of an 8x8 tile, which follow each other: how many in rows and columns, and the first plane of the first.
+struct Tiles4 {
+  u32 rows, cols;
+  u64 stream;
+};
+__device__ __forceinline__ Tiles4 tiles4_of(const Slices& out, const Geometry& g, u64 block, u32 tr, u32 tc,
+                                            bool inside) {
+  if (!inside) return {0, 0, 0};
+  const u32 rows = min(2u, g.tiles4_rows - 2 * tr), cols = min(2u, g.tiles4_cols - 2 * tc);
+  return {rows, cols, block * out.n_streams + g.n_tiles8 + 3 * g.n_tiles32 + tr * 2 * g.tiles4_cols + rows * tc * 2};
+}
+
 // The 8x8 tiles run up to kGroup planes ahead of warps 0 and 1, which add them up to the 32x32 sum and to its two moments.
 // kItemBits: planes that a pixel has room for.
-template <u32 kItemBits>
-__global__ void __launch_bounds__(256, 3) sum_tiles(Slices px, Slices out, Geometry g) {
+template <u32 kItemBits, bool kTiles4>
+__global__ void __launch_bounds__(256, kTiles4 ? 2 : 3) sum_tiles(Slices px, Slices out, Geometry g) {
   constexpr u32 kGroup = 4;
   __shared__ TilePlanes shared[2][kGroup];
   __shared__ u32 used;
@@ -124,7 +148,9 @@ __global__ void __launch_bounds__(256, 3) sum_tiles(Slices px, Slices out, Geome
   const u64 stream32 = block * out.n_streams + g.n_tiles8 + (warp == 0 ? big : g.n_tiles32 + 2 * big + half);
   Carried sums = {};
   Sliced<9> carried32 = {};  // of the 32x32 sum (at most 15) or moment
-  u64 used8 = 0, used32 = 0;
+  u64 used8 = 0, used32 = 0, used4[4] = {};
+  [[maybe_unused]] Tiles4 small{};
+  if constexpr (kTiles4) small = tiles4_of(out, g, block, tr, tc, inside);
   for (u32 p0 = 0; p0 < n_planes; p0 += kGroup) {
     TilePlanes* planes = shared[p0 / kGroup % 2];  // the other one is still read
 #pragma unroll 1
@@ -134,7 +160,7 @@ __global__ void __launch_bounds__(256, 3) sum_tiles(Slices px, Slices out, Geome
         u64 which = 0;
 #pragma unroll
         for (u32 j = 0; j < 4; ++j) which |= u64{__ballot_sync(~0u, mine[j] >> p & 1) >> 16 * half & 0xffff} << 16 * j;
-        add_plane<kStride>(from + p * kWords, n_cols, which, sums);
+        add_plane<kStride, kTiles4>(from + p * kWords, n_cols, which, sums);
         __syncwarp();
       }
       const u32 total = take_lowest(sums.total);
@@ -142,6 +168,12 @@ __global__ void __launch_bounds__(256, 3) sum_tiles(Slices px, Slices out, Geome
       planes[i][1][t][k] = take_lowest(sums.row);
       planes[i][2][t][k] = take_lowest(sums.col);
       store_plane(out, at8, p, total, inside, used8);
+      if constexpr (kTiles4) {
+#pragma unroll
+        for (u32 q = 0; q < 4; ++q)
+          store_plane(out, (small.stream + q / 2 * small.cols + q % 2) * out.n_planes, p, take_lowest(sums.of_4[q]),
+                      q / 2 < small.rows && q % 2 < small.cols, used4[q]);
+      }
     }
     __syncthreads();
     if (warp > 1) continue;
@@ -155,24 +187,37 @@ __global__ void __launch_bounds__(256, 3) sum_tiles(Slices px, Slices out, Geome
   }
   if (k != 0) return;
   if (inside) out.used[block * out.n_streams + tr * g.tiles8_cols + tc] = used8;
+  if constexpr (kTiles4) {
+#pragma unroll
+    for (u32 q = 0; q < 4; ++q)
+      if (q / 2 < small.rows && q % 2 < small.cols) out.used[small.stream + q / 2 * small.cols + q % 2] = used4[q];
+  }
   if (warp == 1 || threadIdx.x == 0) out.used[stream32] = used32;
+}
+
+template <bool kTiles4>
+void start(const Slices& pixels, const Slices& tiles, const Geometry& geometry, u32 n_blocks, cudaStream_t stream) {
+  const dim3 grid(geometry.n_tiles32, n_blocks);
+  switch (pixels.n_planes) {
+    case 8:
+      sum_tiles<8, kTiles4><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
+      break;
+    case 16:
+      sum_tiles<16, kTiles4><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
+      break;
+    default:
+      sum_tiles<32, kTiles4><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
+  }
 }
 
 }  // namespace
 
 void start_tiles(const Slices& pixels, const Slices& tiles, const Geometry& geometry, u32 n_blocks,
                  cudaStream_t stream) {
-  const dim3 grid(geometry.n_tiles32, n_blocks);
-  switch (pixels.n_planes) {
-    case 8:
-      sum_tiles<8><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
-      break;
-    case 16:
-      sum_tiles<16><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
-      break;
-    default:
-      sum_tiles<32><<<grid, 256, 0, stream>>>(pixels, tiles, geometry);
-  }
+  if (geometry.tiles4_cols)
+    start<true>(pixels, tiles, geometry, n_blocks, stream);
+  else
+    start<false>(pixels, tiles, geometry, n_blocks, stream);
 }
 
 }  // namespace quantem::sliced_encode

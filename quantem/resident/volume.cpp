@@ -65,10 +65,28 @@ std::uint64_t Volume::resident_bytes() const {
   return sliced() ? sliced()->resident_bytes() : dense()->counts.n_bytes();
 }
 
+std::vector<std::uint32_t> Volume::tile_levels() const {
+  if (const SlicedDevice* counts = sliced_device()) return counts->layout.tile_levels();
+  return sliced() ? sliced()->layout.tile_levels() : std::vector<std::uint32_t>{};
+}
+
 Volume Volume::with_calibration(const Calibration& calibration) const {
   Volume copy = *this;
   copy.calibration_ = std::make_shared<const Calibration>(calibration);
   return copy;
+}
+
+ProcessingStep storage_step(bool tiles_4) {
+  return {"lossless_storage",
+          false,
+          {{"codec_profile", std::string("bit-sliced-v1")}, {"tile_levels", std::string(tiles_4 ? "4 8 32" : "8 32")}}};
+}
+
+Result<Done> check_tiles_4(std::string_view operation, bool tiles_4, bool encoded) {
+  if (!tiles_4 || encoded) return Done{};
+  return Error{Code::invalid_argument, std::string(operation) +
+                                           ": tiles_4 keeps sums beside encoded counts, these are kept dense; leave "
+                                           "tiles_4 out, or use representation=\"encoded\" (uint8, uint16, uint32)"};
 }
 
 Result<Done> Volume::check_open() const {
@@ -92,6 +110,7 @@ std::string Volume::receipt_json() const {
   out["representation"] = representation_name(representation());
   out["storage_schema"] = encoded ? "quantem-gpu/bit-sliced-v1" : "quantem-gpu/dense-v1";
   out["codec_profile"] = encoded ? Json(codec_profile_name(profile())) : Json();
+  if (encoded) out["tile_levels"] = tile_levels();
   out["source_dtype"] = dtype_name(i.source_dtype);
   out["working_dtype"] = dtype_name(i.dtype);
   out["scan_shape"] = {i.shape.scan.rows, i.shape.scan.cols};

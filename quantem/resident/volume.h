@@ -94,6 +94,8 @@ class Volume {
   [[nodiscard]] CodecProfile profile() const;
   [[nodiscard]] std::uint64_t logical_bytes() const { return shape().n_values() * item_bytes(dtype()); }
   [[nodiscard]] std::uint64_t resident_bytes() const;
+  // Sides of the detector tiles whose sums are kept: {8, 32}, with tiles_4 {4, 8, 32}; of dense volumes none.
+  [[nodiscard]] std::vector<std::uint32_t> tile_levels() const;
 
   // The storage, or null when the volume is of another kind. Only for operations; not a public way to the counts.
   [[nodiscard]] const DenseStorage* dense() const { return std::get_if<DenseStorage>(&state_->counts); }
@@ -146,10 +148,15 @@ Result<HostArray> read(const Volume& volume, const Region& scan, const Region& d
 struct FromArrayOptions {
   std::optional<Extent> scan_shape;
   std::optional<Representation> representation;  // unset: encoded for u8 u16 u32, dense for the others
+  bool tiles_4 = false;                          // also sums over 4x4 detector tiles; see LoadOptions
   BitMask valid_pixels, valid_positions;         // empty: all
   Flagged flagged = Flagged::zero;
   Calibration calibration;
 };
 Result<Volume> from_array(const Device& device, const ArrayView& counts, const FromArrayOptions& options = {});
+
+// For those who make volumes. The step of provenance that says how counts are kept; and the refusal of tiles_4 where none are kept so.
+ProcessingStep storage_step(bool tiles_4);
+Result<Done> check_tiles_4(std::string_view operation, bool tiles_4, bool encoded);
 
 }  // namespace quantem

@@ -18,6 +18,7 @@ struct VolumeCase {
   std::uint32_t seed;
   double mean;
   bool bad_pixels, missing;
+  bool tiles_4 = false;
 };
 
 // The counts of a case: where there are more than two positions, the frame in the middle is without counts.
@@ -60,6 +61,7 @@ Result<Twins> make_twins(const VolumeCase& c, const Device& device) {
   QUANTEM_TRY_ASSIGN(cpu, open_device(Backend::cpu));
   QUANTEM_TRY_ASSIGN(dense, from_array(cpu, view, o));
   o.representation = Representation::encoded;
+  o.tiles_4 = c.tiles_4;
   QUANTEM_TRY_ASSIGN(encoded, from_array(device, view, o));
   return Twins{dense, encoded};
 }
